@@ -1,0 +1,57 @@
+# What a person would type. Everything is set up first; nothing asks a question.
+#
+#   make run      build, then show what the library does on this machine
+#   make test     build, then run every test
+#   make help     the rest
+
+BUILD   ?= build
+JOBS    ?= $(shell nproc)
+PRESET  ?= release
+CMAKE    = cmake --preset $(PRESET) -B $(BUILD)
+
+.DEFAULT_GOAL := help
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## install what is missing (Debian packages where possible)
+	@scripts/setup
+
+configure: setup
+	@$(CMAKE) >$(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
+	@sed -n '/^-- Heddle/,/^-- $$/s/^-- //p' $(BUILD)-configure.log
+
+build: configure ## build libraries and program into build/
+	@cmake --build $(BUILD) -j $(JOBS)
+
+run: build ## build and run the main job on what ships with the project
+	@scripts/demo $(BUILD)
+
+test: build ## build and run every test
+	@ctest --test-dir $(BUILD) --output-on-failure
+
+bench: build ## build and run the benchmarks
+	@scripts/bench $(BUILD)
+
+lint: setup ## check layout and run clang-tidy
+	@scripts/lint $(BUILD)
+
+format: ## lay out the sources with clang-format
+	@scripts/format
+
+fuzz: setup ## 60 seconds of hostile GGUF files (FUZZ_SECONDS=n for more)
+	@scripts/fuzz
+
+sanitize: setup ## the tests under the address and undefined-behaviour sanitizers
+	@$(MAKE) test PRESET=asan BUILD=$(BUILD)-asan
+
+docs: build ## write the pages that are made from the code
+	@scripts/docs $(BUILD)
+
+install: build ## install (DESTDIR, PREFIX)
+	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
+
+clean: ## remove everything that was built
+	@rm -rf $(BUILD) $(BUILD)-*
+
+.PHONY: help setup configure build run test bench lint format fuzz sanitize docs install clean

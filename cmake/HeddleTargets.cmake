@@ -1,0 +1,41 @@
+# heddle_library: one layer. Its objects become part of the library that `INTO` names; its tests
+# become one program, run by ctest under the layer's name.
+#
+#   heddle_library(heddle_core SOURCES a.cpp b.cpp LINK threads TESTS a_test.cpp)
+function(heddle_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;TESTS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                            ${PROJECT_SOURCE_DIR}/include/plugin)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(BUILD_SHARED_LIBS)
+    target_compile_definitions(${name} PUBLIC GGML_SHARED GGML_BACKEND_SHARED PRIVATE GGML_BUILD)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY HEDDLE_LAYERS ${name})
+  if(ARG_TESTS)
+    set_property(GLOBAL APPEND PROPERTY HEDDLE_TEST_LAYERS ${name})
+    list(TRANSFORM ARG_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    set_property(GLOBAL PROPERTY HEDDLE_TESTS_OF_${name} ${ARG_TESTS})
+  endif()
+endfunction()
+
+# heddle_test: a GoogleTest program, run by ctest under its name.
+#
+#   heddle_test(conformance SOURCES conformance_test.cpp LINK ggml)
+function(heddle_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}
+                                                  ${PROJECT_SOURCE_DIR}/include/plugin)
+  target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name}_test PRIVATE HEDDLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name}_test)
+endfunction()
+
+# heddle_c_library: a library clients link, with ggml's names and version.
+function(heddle_c_library name)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()

@@ -1,0 +1,274 @@
+/// Devices and registrations: from ordinary classes to the tables of the plug-in interface.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "stream.hpp"
+
+namespace heddle::plugin {
+
+/// Kinds of device. The C name alone means a function of the same name.
+using DeviceType = enum ggml_backend_dev_type;
+
+/// Bytes of a device's memory; zeros if there is nothing to report.
+struct MemoryAmount {
+    std::size_t free = 0;
+    std::size_t total = 0;
+};
+
+/// Base of a device: `class Board : public heddle::plugin::Device<Board>`. Public members:
+///
+///     const char* name();                        // short and unique, "BOARD0"
+///     const char* description();                 // for people
+///     DeviceType type();
+///     ggml_backend_buffer_type_t buffer_type();
+///     auto start(const char* params);            // unique_ptr of a stream class, or a Result of
+///     one;
+///                                                // `params` may be null
+///     std::string_view objection(const ggml_tensor& node);  // why the node cannot run here, "" if
+///     it
+///                                                // can; or: bool supports(const ggml_tensor&
+///                                                node).
+///                                                // Asked only about nodes that compute something.
+/// and, optional:
+///     MemoryAmount memory();
+///     const char* id();                          // address on the bus, "0000:01:00.0"
+///     bool accepts(ggml_backend_buffer_type_t);  // default: its own buffer types
+///     ggml_backend_buffer_type_t host_buffer_type();
+///     auto adopt(void* ptr, std::size_t size, std::size_t max_tensor_size);  // a buffer around
+///     host
+///                                                // memory: ggml_backend_buffer_t or a Result of
+///                                                it
+///     bool wants(const ggml_tensor& node);       // compute it here although weights are on the
+///     host auto make_event();                         // unique_ptr of an event class, or a Result
+///     of one; auto wait(Event&);                         // blocks; streams then have record() and
+///     wait() void describe(ggml_backend_dev_props&);    // last word about what get_props gives
+template <class Self>
+class Device {
+public:
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    /// What the C functions take. Lives as long as this object.
+    ggml_backend_dev_t handle() noexcept { return &device_; }
+
+protected:
+    explicit Device(ggml_backend_reg_t registration) noexcept
+        : device_{table(), registration, static_cast<Self*>(this)} {}
+    ~Device() = default;
+
+private:
+    static Self& self(ggml_backend_dev_t device) noexcept {
+        return *static_cast<Self*>(device->context);
+    }
+    static auto in(ggml_backend_dev_t device, const char* what) noexcept {
+        return [=] { return text(name(device), ": ", what); };
+    }
+
+    static const char* name(ggml_backend_dev_t device) noexcept {
+        return ask<const char*>("?", [&] { return self(device).name(); });
+    }
+    static const char* description(ggml_backend_dev_t device) noexcept {
+        return ask<const char*>("?", [&] { return self(device).description(); });
+    }
+    static DeviceType type(ggml_backend_dev_t device) noexcept {
+        return ask(GGML_BACKEND_DEVICE_TYPE_ACCEL, [&] { return self(device).type(); });
+    }
+    static void memory(ggml_backend_dev_t device, std::size_t* free, std::size_t* total) noexcept {
+        MemoryAmount amount;
+        if constexpr (requires(Self & s) { s.memory(); }) {
+            amount = ask(MemoryAmount{}, [&]() -> MemoryAmount { return self(device).memory(); });
+        }
+        *free = amount.free;
+        *total = amount.total;
+    }
+
+    static void props(ggml_backend_dev_t device, ggml_backend_dev_props* props) noexcept {
+        using Stream =
+            typename Unwrapped<decltype(std::declval<Self&>().start(nullptr))>::element_type;
+        props->name = name(device);
+        props->description = description(device);
+        props->type = type(device);
+        memory(device, &props->memory_free, &props->memory_total);
+        if constexpr (requires(Self & s) { s.id(); }) {
+            props->device_id = ask<const char*>(nullptr, [&] { return self(device).id(); });
+        }
+        props->caps.async = Synchronizes<Stream>;
+        props->caps.host_buffer = device->iface.get_host_buffer_type != nullptr;
+        props->caps.buffer_from_host_ptr = device->iface.buffer_from_host_ptr != nullptr;
+        props->caps.events = device->iface.event_new != nullptr;
+        props->caps.mmap_support = props->caps.buffer_from_host_ptr;
+        if constexpr (requires(Self & s) { s.describe(*props); }) {
+            attempt_status(in(device, "describe"), [&] { return self(device).describe(*props); });
+        }
+    }
+
+    static ggml_backend_t start(ggml_backend_dev_t device, const char* params) noexcept {
+        return attempt_or<ggml_backend_t>(
+            nullptr, in(device, "start a stream"), [&]() -> Result<ggml_backend_t> {
+                auto stream = attempt([&] { return self(device).start(params); });
+                if (!stream) return std::move(stream).error();
+                return make_stream<Self>(device, *std::move(stream));
+            });
+    }
+
+    static bool supports(ggml_backend_dev_t device, const ggml_tensor* node) noexcept {
+        if (only_describes(*node)) return true;
+        return ask(false, [&]() -> bool {
+            if constexpr (requires(Self & s) { s.objection(*node); }) {
+                return std::string_view(self(device).objection(*node)).empty();
+            } else {
+                return self(device).supports(*node);
+            }
+        });
+    }
+
+    static bool accepts(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) noexcept {
+        return ask(false, [&]() -> bool {
+            if constexpr (requires(Self & s) { s.accepts(type); }) {
+                return self(device).accepts(type);
+            } else {
+                if constexpr (requires(Self & s) { s.host_buffer_type(); }) {
+                    if (type == self(device).host_buffer_type()) return true;
+                }
+                return type == self(device).buffer_type();
+            }
+        });
+    }
+
+    static ggml_backend_device_i table() noexcept {
+        ggml_backend_device_i table = {};
+        table.get_name = name;
+        table.get_description = description;
+        table.get_memory = memory;
+        table.get_type = type;
+        table.get_props = props;
+        table.init_backend = start;
+        table.get_buffer_type = [](ggml_backend_dev_t device) {
+            return ask<ggml_backend_buffer_type_t>(nullptr,
+                                                   [&] { return self(device).buffer_type(); });
+        };
+        table.supports_op = supports;
+        table.supports_buft = accepts;
+        add_optional(table);
+        if constexpr (requires(Self & s) { s.make_event(); }) add_events(table);
+        return table;
+    }
+
+    static void add_optional(ggml_backend_device_i& table) noexcept {
+        if constexpr (requires(Self & s) { s.host_buffer_type(); }) {
+            table.get_host_buffer_type = [](ggml_backend_dev_t device) {
+                return ask<ggml_backend_buffer_type_t>(
+                    nullptr, [&] { return self(device).host_buffer_type(); });
+            };
+        }
+        if constexpr (requires(Self & s, void* ptr) {
+                          s.adopt(ptr, std::size_t{}, std::size_t{});
+                      }) {
+            table.buffer_from_host_ptr = [](ggml_backend_dev_t device, void* ptr, std::size_t size,
+                                            std::size_t max_tensor_size) {
+                return attempt_or<ggml_backend_buffer_t>(
+                    nullptr, in(device, "adopt host memory"),
+                    [&] { return self(device).adopt(ptr, size, max_tensor_size); });
+            };
+        }
+        if constexpr (requires(Self & s, const ggml_tensor& node) { s.wants(node); }) {
+            table.offload_op = [](ggml_backend_dev_t device, const ggml_tensor* node) {
+                return ask<bool>(false, [&] { return self(device).wants(*node); });
+            };
+        }
+    }
+
+    static void add_events(ggml_backend_device_i& table) noexcept {
+        using Event = typename EventOf<Self>::type;
+        table.event_new = [](ggml_backend_dev_t device) {
+            return attempt_or<ggml_backend_event_t>(
+                nullptr, in(device, "event"), [&]() -> Result<ggml_backend_event_t> {
+                    auto made = attempt([&] { return self(device).make_event(); });
+                    if (!made) return std::move(made).error();
+                    std::unique_ptr<Event> impl = *std::move(made);
+                    auto* event = new ggml_backend_event{device, impl.get()};
+                    impl.release();  // event_free deletes it
+                    return event;
+                });
+        };
+        table.event_free = [](ggml_backend_dev_t, ggml_backend_event_t event) {
+            delete static_cast<Event*>(event->context);
+            delete event;
+        };
+        table.event_synchronize = [](ggml_backend_dev_t device, ggml_backend_event_t event) {
+            attempt_status(in(device, "wait for event"),
+                           [&] { return self(device).wait(*static_cast<Event*>(event->context)); });
+        };
+    }
+
+    ggml_backend_device device_;
+};
+
+/// Base of a registration: `class Boards : public heddle::plugin::Registration<Boards>`. Public:
+///
+///     const char* name();
+///     std::size_t device_count();
+///     ggml_backend_dev_t device(std::size_t index);
+///     void* find(std::string_view name);  // optional: functions of the backend's own; null if
+///     unknown
+template <class Self>
+class Registration {
+public:
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+    /// What the C functions take. Lives as long as this object.
+    ggml_backend_reg_t handle() noexcept { return &registration_; }
+
+protected:
+    Registration() noexcept
+        : registration_{GGML_BACKEND_API_VERSION, table(), static_cast<Self*>(this)} {}
+    ~Registration() = default;
+
+private:
+    static Self& self(ggml_backend_reg_t registration) noexcept {
+        return *static_cast<Self*>(registration->context);
+    }
+
+    static ggml_backend_reg_i table() noexcept {
+        ggml_backend_reg_i table = {};
+        table.get_name = [](ggml_backend_reg_t registration) {
+            return ask<const char*>("?", [&] { return self(registration).name(); });
+        };
+        table.get_device_count = [](ggml_backend_reg_t registration) {
+            return ask<std::size_t>(0, [&] { return self(registration).device_count(); });
+        };
+        table.get_device = [](ggml_backend_reg_t registration, std::size_t index) {
+            return ask<ggml_backend_dev_t>(nullptr, [&]() -> ggml_backend_dev_t {
+                if (index >= self(registration).device_count()) return nullptr;
+                return self(registration).device(index);
+            });
+        };
+        if constexpr (requires(Self & s) { s.find(std::string_view{}); }) {
+            table.get_proc_address = [](ggml_backend_reg_t registration, const char* name) {
+                return ask<void*>(nullptr, [&]() -> void* {
+                    return name == nullptr ? nullptr : self(registration).find(name);
+                });
+            };
+        }
+        return table;
+    }
+
+    ggml_backend_reg registration_;
+};
+
+/// The one registration of class R, made by the first call; null if that fails, with the reason
+/// reported. Never destroyed: devices are used until the process ends.
+template <class R>
+ggml_backend_reg_t registration() noexcept {
+    static Immortal<R> storage;
+    static const ggml_backend_reg_t handle =
+        ask<ggml_backend_reg_t>(nullptr, [] { return storage.make().handle(); });
+    return handle;
+}
+
+}  // namespace heddle::plugin

@@ -1,0 +1,40 @@
+/// Heddle's own small C API: what went wrong, and what shall happen then.
+///
+/// The functions of `ggml*.h` and `gguf.h` say that they failed as far as their signature allows
+/// (a status, NULL, false). The sentence that says why is here.
+#pragma once
+
+#include "../ggml/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What functions do that fail and have no way to report it, such as those that build tensors.
+enum heddle_error_mode {
+    /// They call the abort callback (see ggml_set_abort_callback()) and stop the program.
+    HEDDLE_ERROR_MODE_ABORT = 0,
+    /// They return NULL or zero, change nothing, and leave the sentence in heddle_last_error().
+    HEDDLE_ERROR_MODE_RETURN = 1,
+};
+
+/// The sentence of the last failure in the calling thread, UTF-8, without a newline.
+///
+/// Never NULL; "" if nothing failed since the thread began or since heddle_clear_error(). Calls
+/// that succeed leave it alone. The text belongs to the library and is valid until the next failure
+/// in the same thread.
+GGML_API const char* heddle_last_error(void);
+
+/// Empties the calling thread's sentence.
+GGML_API void heddle_clear_error(void);
+
+/// Chooses the error mode of the whole process. The initial one is HEDDLE_ERROR_MODE_ABORT, which
+/// is what programs written for ggml expect. Callable at any time, from any thread.
+GGML_API void heddle_set_error_mode(enum heddle_error_mode mode);
+
+/// The error mode of the process.
+GGML_API enum heddle_error_mode heddle_get_error_mode(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,26 @@
+/// Shared libraries at run time, for backends that load a driver themselves. C++ linkage.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+namespace fs = std::filesystem;
+
+using dl_handle = void;  ///< An open library.
+
+/// Opens a library with its own names kept to itself; null if that fails, see dl_error().
+dl_handle* dl_load_library(const fs::path& path);
+
+/// The address of `name`; null if the library has no such symbol.
+void* dl_get_sym(dl_handle* handle, const char* name);
+
+/// Why the last call in this thread failed; never null.
+const char* dl_error();
+
+/// Closes a library.
+struct dl_handle_deleter {
+    void operator()(void* handle);
+};
+
+/// Owns an open library.
+using dl_handle_ptr = std::unique_ptr<dl_handle, dl_handle_deleter>;

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/error.hpp"
+
+/// Instruction sets. Kernels exist in several forms, and the best one that the machine has is used.
+namespace heddle::cpu {
+
+/// Names of the instruction sets that kernels are built for and this machine has, best first, the
+/// plain one last. A null pointer follows the last name.
+std::span<const char* const> isa_names();
+
+/// From now on kernels run in the form for instruction set `name`; "best" goes back to the best one.
+/// For the whole process. No graph may be running.
+Result<> use_isa(std::string_view name);
+
+/// What the forms in use need of the processor. Names as features go by in the C API.
+struct Features {
+    bool sse3 = false, ssse3 = false;
+    bool avx = false, avx2 = false, bmi2 = false, f16c = false, fma = false;
+    bool avx512 = false, avx512_vbmi = false, avx512_vnni = false;
+    bool neon = false, arm_fma = false, sve = false;
+    bool riscv_v = false, vsx = false, wasm_simd = false;
+    int sve_bytes = 0, rvv_bytes = 0;
+};
+
+/// Features of the best form this machine can run.
+const Features& used_features();
+
+}  // namespace heddle::cpu

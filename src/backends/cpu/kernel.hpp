@@ -1,0 +1,138 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.hpp"
+
+/// How the CPU computes a node: a list of kernels, each of which says which nodes it declines.
+namespace heddle::cpu {
+
+/// Numbers `begin` up to but not including `end`.
+struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+/// What the tasks of one node share. The executor owns it.
+class Gate {
+public:
+    virtual void sync() = 0;                      ///< until every task of the node is here
+    virtual void fail(std::string message) = 0;   ///< the first message of a node is kept
+    std::atomic<std::int64_t> next_chunk{0};
+
+protected:
+    ~Gate() = default;
+};
+
+/// One share of the work of a node. All `count` tasks of a node run at the same time, one per thread.
+struct Task {
+    int index = 0;
+    int count = 1;
+    std::byte* scratch = nullptr;  ///< shared by all tasks; as large as demanded, aligned to 64 bytes
+    Gate* gate = nullptr;
+    bool plain = false;  ///< reference mode: no shortcuts that change results
+
+    /// This task's part of `n` equal pieces of work; parts differ by one at most.
+    Range share(std::int64_t n) const { return {n * index / count, n * (index + 1) / count}; }
+
+    /// The number of a piece that no other task has taken, counting from 0. For work of uneven size.
+    std::int64_t take() const { return gate->next_chunk.fetch_add(1, std::memory_order_relaxed); }
+
+    /// Waits for the other tasks of this node. Every task must call it equally often.
+    void sync() const {
+        if (count > 1) gate->sync();
+    }
+
+    /// Reports data that cannot be computed with, such as an index out of range. The node's result is
+    /// void, the graph stops after it; the task still returns normally.
+    void fail(std::string message) const { gate->fail(std::move(message)); }
+};
+
+/// What a node wants: how many tasks, and bytes of scratch memory for all of them together.
+struct Demand {
+    int tasks = 1;
+    std::size_t scratch = 0;
+};
+
+/// Fewer tasks where the work is too small to be worth waking a thread for. `bytes` is what is moved,
+/// `flops` what is computed; `pieces` how far the work can be cut.
+int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int threads);
+
+/// As many tasks as rows of the result, as far as that is worthwhile.
+Demand rows_demand(const Tensor& node, int threads);
+
+/// One way to compute an op.
+struct Kernel {
+    std::string_view name;
+    Op op;
+
+    /// Empty if this kernel can run the node, else why not. Looks at types, shapes and strides, never
+    /// at data.
+    std::string_view (*objection)(const Tensor& node);
+
+    /// Computes this task's share. Reads sources, writes the result, allocates nothing.
+    void (*run)(const Tensor& node, const Task& task);
+
+    /// Null: `rows_demand`.
+    Demand (*demand)(const Tensor& node, int threads) = nullptr;
+};
+
+/// Every kernel for `op`, best first.
+std::span<const Kernel* const> kernels_for(Op op);
+
+/// The kernel that runs `node`, or null and, in `*reason`, why the last one asked declined it.
+const Kernel* choose_kernel(const Tensor& node, std::string_view* reason = nullptr);
+
+// Each family's kernels, best first for each op; in its folder's kernels.cpp.
+std::span<const Kernel> elementwise_kernels();  ///< add .. glu, scale, clamp, fill, arange, ...
+std::span<const Kernel> rows_kernels();         ///< reductions, norms, soft_max, rope, sorting
+std::span<const Kernel> movement_kernels();     ///< copies, rows, repeat, concat, pad, set, acc
+std::span<const Kernel> products_kernels();     ///< mul_mat, mul_mat_id, out_prod
+std::span<const Kernel> attention_kernels();    ///< flash_attn_ext, lightning_indexer, dsv4
+std::span<const Kernel> vision_kernels();       ///< convolutions, pooling, windows, upscale
+std::span<const Kernel> recurrent_kernels();    ///< ssm, rwkv, gla, delta net, solve_tri
+std::span<const Kernel> training_kernels();     ///< losses, backward ops, optimiser steps
+std::span<const Kernel> custom_kernels();       ///< the caller's own functions
+
+// ---- walking tensors ---------------------------------------------------------------------------
+
+/// The address of element (i0, i1, i2, i3); for block types i0 counts blocks.
+template <class T = std::byte>
+T* at(const Tensor& t, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+    const std::size_t offset =
+        static_cast<std::size_t>(i0) * t.nb[0] + static_cast<std::size_t>(i1) * t.nb[1] +
+        static_cast<std::size_t>(i2) * t.nb[2] + static_cast<std::size_t>(i3) * t.nb[3];
+    return reinterpret_cast<T*>(static_cast<std::byte*>(t.data) + offset);
+}
+
+/// Coordinates of a row.
+struct Row {
+    std::int64_t i1, i2, i3;
+};
+
+/// Calls `body(Row)` for rows `range` of `t`, counted in logical order.
+template <class Body>
+void for_rows(const Tensor& t, Range range, Body&& body) {
+    if (range.begin >= range.end) return;
+    Row row{range.begin % t.ne[1], range.begin / t.ne[1] % t.ne[2], range.begin / (t.ne[1] * t.ne[2])};
+    for (std::int64_t r = range.begin; r < range.end; ++r) {
+        body(row);
+        if (++row.i1 < t.ne[1]) continue;
+        row.i1 = 0;
+        if (++row.i2 < t.ne[2]) continue;
+        row.i2 = 0;
+        ++row.i3;
+    }
+}
+
+template <class T = std::byte>
+T* row_at(const Tensor& t, const Row& row) {
+    return at<T>(t, 0, row.i1, row.i2, row.i3);
+}
+
+}  // namespace heddle::cpu

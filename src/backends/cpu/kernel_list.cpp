@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/cpu/kernel.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+/// Kernels of every family, sorted by op; within an op the order of the lists, best first.
+class KernelTable {
+public:
+    KernelTable() {
+        for (const auto family :
+             {elementwise_kernels(), rows_kernels(), movement_kernels(), products_kernels(),
+              attention_kernels(), vision_kernels(), recurrent_kernels(), training_kernels(),
+              custom_kernels()}) {
+            for (const Kernel& kernel : family) by_op_[kernel.op].push_back(&kernel);
+        }
+    }
+
+    std::span<const Kernel* const> of(Op op) const {
+        const auto number = static_cast<std::size_t>(op);
+        if (number >= by_op_.size()) return {};
+        return by_op_[number];
+    }
+
+private:
+    std::array<std::vector<const Kernel*>, GGML_OP_COUNT> by_op_;
+};
+
+/// A task should keep a thread busy for longer than it takes to wake it: a few microseconds.
+constexpr double kBytesPerTask = 32 * 1024;
+constexpr double kFlopsPerTask = 64 * 1024;
+
+}  // namespace
+
+std::span<const Kernel* const> kernels_for(Op op) {
+    static const KernelTable table;
+    return table.of(op);
+}
+
+const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
+    std::string_view why = "there is no kernel for this op";
+    for (const Kernel* kernel : kernels_for(node.op)) {
+        why = kernel->objection(node);
+        if (why.empty()) return kernel;
+    }
+    if (reason != nullptr) *reason = why;
+    return nullptr;
+}
+
+int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int threads) {
+    const double by_size = std::max(bytes / kBytesPerTask, flops / kFlopsPerTask);
+    const auto most = static_cast<int>(std::min<double>(by_size, threads));
+    return std::clamp<int>(most, 1, static_cast<int>(std::clamp<std::int64_t>(pieces, 1, threads)));
+}
+
+Demand rows_demand(const Tensor& node, int threads) {
+    if (threads <= 1) return {};
+    double bytes = static_cast<double>(byte_size(node));
+    for (const Tensor* source : node.src) {
+        if (source != nullptr) bytes += static_cast<double>(byte_size(*source));
+    }
+    return {.tasks = worthwhile_tasks(bytes, 0, row_count(node), threads)};
+}
+
+}  // namespace heddle::cpu

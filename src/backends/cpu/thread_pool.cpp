@@ -1,0 +1,255 @@
+#include "backends/cpu/thread_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <system_error>
+
+#include "backends/cpu/numa.hpp"
+#include "backends/cpu/topology.hpp"
+#include "core/log.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+using namespace heddle;
+using namespace heddle::cpu;
+
+namespace {
+
+/// An idle thread spins for this long for each unit of `poll`; with the default of 50 that bridges the
+/// gaps inside a graph and between the graphs of a busy program, and no more.
+constexpr int kSpinPerPollUs = 4;
+constexpr std::uint32_t kMostPoll = 100;
+
+/// A thread that gets work wakes at most this many others; those wake the next.
+constexpr int kWakeFanOut = 4;
+
+CpuList cpus_of_mask(const ggml_threadpool_params& params) {
+    CpuList cpus;
+    for (int cpu = 0; cpu < GGML_MAX_N_THREADS; ++cpu) {
+        if (params.cpumask[cpu]) cpus.push_back(cpu);
+    }
+    return cpus;
+}
+
+/// Processors for thread `index`; empty: leave it alone. Strict pools deal them out one by one, to the
+/// workers first and to the caller last.
+CpuList cpus_for_thread(const ggml_threadpool_params& params, int index) {
+    CpuList cpus = cpus_of_mask(params);
+    if (cpus.empty() || !params.strict_cpu) return cpus;
+    const int turn = index == 0 ? params.n_threads - 1 : index - 1;
+    return {cpus[static_cast<std::size_t>(turn) % cpus.size()]};
+}
+
+bool has_more_threads_than_cpus(const ggml_threadpool_params& params) {
+    const auto masked = static_cast<int>(cpus_of_mask(params).size());
+    const int cpus = masked == 0 ? usable_cpus() : std::min(masked, usable_cpus());
+    return params.n_threads > cpus;
+}
+
+void warn(const Result<>& result) {
+    if (!result) log_line(GGML_LOG_LEVEL_WARN, "thread pool: ", result.error().message);
+}
+
+}  // namespace
+
+Result<> heddle::cpu::set_thread_priority(ggml_sched_priority priority) {
+    if (priority == GGML_SCHED_PRIO_NORMAL) return ok();
+#if defined(__unix__) || defined(__APPLE__)
+    sched_param param{};
+    int policy = SCHED_FIFO;
+    switch (priority) {
+        case GGML_SCHED_PRIO_MEDIUM: param.sched_priority = 40; break;
+        case GGML_SCHED_PRIO_HIGH: param.sched_priority = 80; break;
+        case GGML_SCHED_PRIO_REALTIME: param.sched_priority = 90; break;
+        default:
+#if defined(__linux__)
+            policy = SCHED_BATCH;
+#else
+            policy = SCHED_OTHER;
+#endif
+            break;
+    }
+    const int error = pthread_setschedparam(pthread_self(), policy, &param);
+    if (error == 0) return ok();
+    return failure(Errc::device, "priority ", static_cast<int>(priority),
+                   " is not granted: ", std::strerror(error));
+#else
+    return failure(Errc::unsupported, "threads have no priorities on this system");
+#endif
+}
+
+// ---- making and ending -------------------------------------------------------------------------
+
+ggml_threadpool::ggml_threadpool(const Params& params)
+    : params_(params),
+      crowded_(has_more_threads_than_cpus(params)),
+      seats_(std::make_unique<Seat[]>(static_cast<std::size_t>(params.n_threads))),
+      paused_(params.paused) {}
+
+Result<std::unique_ptr<ggml_threadpool>> ggml_threadpool::make(const Params& params) {
+    if (params.n_threads < 1 || params.n_threads > kMaxThreads) {
+        return invalid("a thread pool of ", params.n_threads, " threads; 1 to ", kMaxThreads,
+                       " are possible");
+    }
+    usable_cpus();  // counted before the caller is pinned below
+    std::unique_ptr<ggml_threadpool> pool(new ggml_threadpool(params));
+    HEDDLE_TRY(pool->start_threads());
+    if (!params.paused) pool->settle_thread(0);
+    return pool;
+}
+
+Result<> ggml_threadpool::start_threads() {
+    for (int i = 1; i < size(); ++i) {
+        try {
+            seats_[static_cast<std::size_t>(i)].thread =
+                std::thread([this, i] { work_of_thread(i); });
+        } catch (const std::system_error& error) {
+            stop_threads();
+            return failure(Errc::out_of_memory, "thread pool: thread ", i, " of ", size(),
+                           " could not be made: ", error.what());
+        }
+    }
+    return ok();
+}
+
+ggml_threadpool::~ggml_threadpool() { stop_threads(); }
+
+void ggml_threadpool::stop_threads() {
+    stopping_.store(true);
+    for (int i = 1; i < size(); ++i) {
+        Seat& seat = seats_[static_cast<std::size_t>(i)];
+        wake(seat);
+        if (seat.thread.joinable()) seat.thread.join();
+    }
+}
+
+void ggml_threadpool::settle_thread(int index) const {
+    warn(set_thread_priority(params_.prio));
+    if (const CpuList cpus = cpus_for_thread(params_, index); !cpus.empty()) warn(pin_thread(cpus));
+}
+
+void ggml_threadpool::pause() { paused_.store(true); }
+
+void ggml_threadpool::resume() {
+    if (!paused_.exchange(false)) return;
+    for (int i = 1; i < size(); ++i) wake(seats_[static_cast<std::size_t>(i)]);
+}
+
+bool ggml_threadpool::try_enter() {
+    if (entered_.exchange(true, std::memory_order_acquire)) return false;
+    if (is_paused()) {
+        resume();
+        settle_thread(0);
+    }
+    return true;
+}
+
+void ggml_threadpool::leave() { entered_.store(false, std::memory_order_release); }
+
+// ---- working -----------------------------------------------------------------------------------
+
+void ggml_threadpool::run(Job job, int count) {
+    assert(count >= 1 && count <= size() && "a job was planned for more threads than the pool has");
+    job_ = job;
+    unfinished_.store(count, std::memory_order_relaxed);
+    const std::uint64_t number = job_of(ticket_.load(std::memory_order_relaxed)) + 1;
+    const std::uint64_t ticket = number << kCountBits | static_cast<std::uint64_t>(count);
+    // Sequentially consistent, as is a thread's word that it sleeps: one of the two sees the other.
+    ticket_.store(ticket);
+    wake_after(0, count);
+    work_on(0, ticket);
+    wait_for_tasks();
+}
+
+/// A task can be claimed once for each job. The numbers only grow, so a thread that comes late, with
+/// the ticket of a job long done, claims nothing; and one who did claim keeps the job from ending.
+bool ggml_threadpool::claim(int task, std::uint64_t job) {
+    std::atomic<std::uint64_t>& last = seats_[static_cast<std::size_t>(task)].claimed;
+    std::uint64_t seen = last.load(std::memory_order_relaxed);
+    if (seen >= job) return false;
+    return last.compare_exchange_strong(seen, job, std::memory_order_relaxed);
+}
+
+void ggml_threadpool::work_on(int index, std::uint64_t ticket) {
+    const std::uint64_t number = job_of(ticket);
+    const int count = count_of(ticket);
+    int finished = 0;
+    for (int task = index; task < count; ++task) {
+        if (!claim(task, number)) continue;
+        job_.run(job_.context, task);
+        ++finished;
+    }
+    for (int task = 0; task < index; ++task) {
+        if (!claim(task, number)) continue;
+        job_.run(job_.context, task);
+        ++finished;
+    }
+    if (finished == 0) return;
+    if (unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
+}
+
+void ggml_threadpool::wait_for_tasks() {
+    const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+    if (spin_until(done, spin_for_tasks_us(crowded_))) return;
+    for (std::int32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) {
+        unfinished_.wait(left);
+    }
+}
+
+void ggml_threadpool::wake(Seat& seat) {
+    if (seat.sleeping.load() == 1 && seat.sleeping.exchange(0) == 1) seat.sleeping.notify_one();
+}
+
+void ggml_threadpool::wake_after(int index, int count) {
+    const int first = index * kWakeFanOut + 1;
+    for (int i = first; i < std::min(first + kWakeFanOut, count); ++i) {
+        wake(seats_[static_cast<std::size_t>(i)]);
+    }
+}
+
+std::uint64_t ggml_threadpool::wait_for_job(int index, std::uint64_t seen) {
+    Seat& seat = seats_[static_cast<std::size_t>(index)];
+    const auto concerns_us = [&](std::uint64_t ticket) {
+        return ticket != seen && index < count_of(ticket);
+    };
+    const auto poll = static_cast<int>(std::min(params_.poll, kMostPoll));
+    while (!stopping_.load()) {
+        const auto done = [&] {
+            return concerns_us(ticket_.load(std::memory_order_acquire)) || is_paused() ||
+                   stopping_.load(std::memory_order_relaxed);
+        };
+        spin_until(done, crowded_ ? 0 : poll * kSpinPerPollUs);
+        std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+        if (concerns_us(ticket)) return ticket;
+        seat.sleeping.store(1);
+        ticket = ticket_.load();
+        if (concerns_us(ticket) || stopping_.load()) {
+            seat.sleeping.store(0);
+            return ticket;
+        }
+        seat.sleeping.wait(1);
+    }
+    return seen;
+}
+
+void ggml_threadpool::work_of_thread(int index) {
+    settle_thread(index);
+    bool placed = false;
+    std::uint64_t ticket = 0;
+    for (;;) {
+        ticket = wait_for_job(index, ticket);
+        if (stopping_.load()) return;
+        wake_after(index, count_of(ticket));
+        if (!placed && numa_policy().is_numa()) {
+            if (const CpuList cpus = numa_policy().cpus_for(index); !cpus.empty()) {
+                warn(pin_thread(cpus));
+            }
+            placed = true;
+        }
+        work_on(index, ticket);
+    }
+}

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "core/error.hpp"
+#include "ggml-cpu.h"
+
+namespace heddle::cpu {
+
+/// What the threads of a pool run together: `run(context, index)`, once for each index.
+struct Job {
+    void (*run)(void* context, int index) = nullptr;
+    void* context = nullptr;
+};
+
+/// Tells the processor that this is a waiting loop.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+}  // namespace heddle::cpu
+
+/// Threads that wait for work. The caller is thread 0 and works along; the others persist.
+///
+/// A job has as many tasks as its caller says. Thread i prefers task i, so that it meets data it has
+/// seen before, but whoever is done takes a task that nobody has begun: a sleeping thread is never
+/// waited for unless the tasks wait for each other. Idle threads spin for a while, then sleep.
+struct ggml_threadpool {
+public:
+    using Params = ggml_threadpool_params;
+
+    /// Fails if the system gives no more threads. Applies priority and processors to the calling
+    /// thread too, unless the pool starts paused.
+    static heddle::Result<std::unique_ptr<ggml_threadpool>> make(const Params& params);
+
+    ~ggml_threadpool();  ///< wakes, stops and joins the threads; no job may be running
+    ggml_threadpool(const ggml_threadpool&) = delete;
+    ggml_threadpool& operator=(const ggml_threadpool&) = delete;
+
+    int size() const { return params_.n_threads; }  ///< threads, the caller's included
+
+    /// Whether there are more threads than processors, so that spinning keeps others from working.
+    bool is_crowded() const { return crowded_; }
+
+    void pause();   ///< threads sleep at once when they are idle
+    void resume();  ///< threads spin again before they sleep
+    bool is_paused() const { return paused_.load(std::memory_order_relaxed); }
+
+    /// Claims the pool for one user, who must `leave` it; false if it has one. A paused pool resumes,
+    /// and its priority and processors are applied to the calling thread.
+    bool try_enter();
+    void leave();
+
+    /// Runs tasks 0 .. count - 1 of `job` and returns when all are done. Needs `try_enter`;
+    /// `count` is at most `size()`.
+    void run(heddle::cpu::Job job, int count);
+
+private:
+    static constexpr std::uint64_t kCountBits = 16;
+    static constexpr int kMaxThreads = (1 << kCountBits) - 1;
+
+    /// A thread's place. Each has a cache line of its own.
+    struct alignas(64) Seat {
+        std::atomic<std::uint64_t> claimed{0};   ///< the last job whose task of this number was taken
+        std::atomic<std::uint32_t> sleeping{0};  ///< 1: its thread sleeps, or is about to
+        std::thread thread;
+    };
+
+    /// A job's number and its count of tasks in one word, so that both are read together.
+    static std::uint64_t job_of(std::uint64_t ticket) { return ticket >> kCountBits; }
+    static int count_of(std::uint64_t ticket) {
+        return static_cast<int>(ticket & ((1u << kCountBits) - 1));
+    }
+
+    explicit ggml_threadpool(const Params& params);
+    heddle::Result<> start_threads();
+    void stop_threads();
+    void settle_thread(int index) const;
+
+    void work_of_thread(int index);
+    std::uint64_t wait_for_job(int index, std::uint64_t seen);
+    bool claim(int task, std::uint64_t job);
+    void work_on(int index, std::uint64_t ticket);
+    void wait_for_tasks();
+    void wake_after(int index, int count);
+    void wake(Seat& seat);
+
+    const Params params_;
+    const bool crowded_;
+    std::unique_ptr<Seat[]> seats_;
+    std::atomic<bool> paused_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<bool> entered_{false};
+
+    // Written by the caller between jobs, read by those who have claimed a task of the job.
+    heddle::cpu::Job job_;
+
+    alignas(64) std::atomic<std::uint64_t> ticket_{0};
+    alignas(64) std::atomic<std::int32_t> unfinished_{0};
+};
+
+namespace heddle::cpu {
+
+using ThreadPool = ::ggml_threadpool;
+
+/// Waits for `done()`: spins, at most for `spin_us` microseconds. Gives what `done` said last.
+template <class Done>
+bool spin_until(Done&& done, int spin_us);
+
+/// Makes the calling thread as urgent as `priority` asks; the system may refuse.
+Result<> set_thread_priority(ggml_sched_priority priority);
+
+/// How long those who wait for others of the same job spin before they sleep.
+inline int spin_for_tasks_us(bool crowded) { return crowded ? 1 : 50; }
+
+}  // namespace heddle::cpu
+
+#include <chrono>
+
+template <class Done>
+bool heddle::cpu::spin_until(Done&& done, int spin_us) {
+    if (done()) return true;
+    if (spin_us <= 0) return false;
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
+    do {
+        for (int i = 0; i < 32; ++i) {  // the clock costs as much as a few rounds
+            relax();
+            if (done()) return true;
+        }
+    } while (Clock::now() < deadline);
+    return false;
+}

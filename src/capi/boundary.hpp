@@ -1,0 +1,81 @@
+#pragma once
+
+#include <exception>
+#include <initializer_list>
+#include <new>
+#include <type_traits>
+
+#include "core/error.hpp"
+#include "ops/build.hpp"
+
+/// The line between C callers and the library. Everything `extern "C"` goes through here: failures
+/// become what a C function can say, and no exception crosses.
+namespace heddle::capi {
+
+/// Keeps the sentence for heddle_last_error() and logs it. For functions that can say that they failed.
+void report(const Error& error) noexcept;
+
+/// For functions that have no way to say so: keeps the sentence, and stops the program through the
+/// abort callback unless heddle_set_error_mode() asked to return instead.
+void fail(const Error& error) noexcept;
+
+/// Runs `body`, which gives a Result; an exception of the standard library becomes one too.
+template <class Body>
+auto guarded(Body&& body) noexcept -> std::invoke_result_t<Body> {
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        return Error{Errc::out_of_memory, "out of memory"};
+    } catch (const std::exception& error) {
+        return Error{Errc::invalid_argument, error.what()};
+    }
+}
+
+/// The value of `body`'s Result; on failure `fail`s and gives `otherwise`.
+template <class Body, class T>
+T value_or_fail(Body&& body, T otherwise) noexcept {
+    auto result = guarded(std::forward<Body>(body));
+    if (result) return *std::move(result);
+    fail(result.error());
+    return otherwise;
+}
+
+/// The tensor (or graph, context, ...) that `body` makes; on failure `fail`s and gives null.
+template <class Body>
+auto made(Body&& body) noexcept {
+    using Pointer = std::remove_reference_t<decltype(*body())>;
+    return value_or_fail(std::forward<Body>(body), Pointer{});
+}
+
+/// For functions without a result: runs `body`, `fail`s if it fails.
+template <class Body>
+void done(Body&& body) noexcept {
+    if (auto result = guarded(std::forward<Body>(body)); !result) fail(result.error());
+}
+
+/// Fails unless `pointer` is one: the first line of defence against a C caller's NULL.
+inline Result<> require(const void* pointer, std::string_view function, std::string_view what) {
+    if (pointer == nullptr) return invalid(function, ": ", what, " is NULL");
+    return ok();
+}
+
+/// The node of `D` for a C caller: `return node<ops::Roll>(ctx, {.shift = {s0, s1, s2, s3}}, {a});`
+template <Descriptor D>
+Tensor* node(Context* context, const Args<D>& args, std::initializer_list<Tensor*> src) noexcept {
+    return made([&]() -> Result<Tensor*> {
+        HEDDLE_TRY(require(context, D::name, "the context"));
+        return build<D>(*context, args, src);
+    });
+}
+
+/// The same in the memory of the first operand.
+template <Descriptor D>
+Tensor* node_in_place(Context* context, const Args<D>& args,
+                      std::initializer_list<Tensor*> src) noexcept {
+    return made([&]() -> Result<Tensor*> {
+        HEDDLE_TRY(require(context, D::name, "the context"));
+        return build_in_place<D>(*context, args, src);
+    });
+}
+
+}  // namespace heddle::capi

@@ -1,0 +1,30 @@
+#include "core/log.hpp"
+
+#include <mutex>
+
+namespace heddle {
+namespace {
+
+std::mutex sink_mutex;
+LogSink current_sink;
+
+}  // namespace
+
+void set_log_sink(LogSink sink) {
+    const std::lock_guard lock(sink_mutex);
+    current_sink = sink;
+}
+
+LogSink log_sink() {
+    const std::lock_guard lock(sink_mutex);
+    return current_sink;
+}
+
+void log(LogLevel level, std::string_view message) {
+    const LogSink sink = log_sink();  // called without the lock: a callback may log or change the sink
+    if (sink.callback != nullptr) {
+        sink.callback(level, std::string(message).c_str(), sink.user_data);
+    }
+}
+
+}  // namespace heddle

@@ -1,0 +1,197 @@
+#include "core/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heddle {
+
+Extents extents_of(const Tensor& t) { return {t.ne[0], t.ne[1], t.ne[2], t.ne[3]}; }
+Strides strides_of(const Tensor& t) { return {t.nb[0], t.nb[1], t.nb[2], t.nb[3]}; }
+
+Strides dense_strides(Type type, const Extents& extent) {
+    const TypeInfo& info = type_info(type);
+    const auto blocks = static_cast<std::size_t>(info.block == 0 ? 0 : extent[0] / info.block);
+    Strides stride{info.bytes, info.bytes * blocks};
+    for (std::size_t d = 2; d < kMaxDims; ++d) {
+        stride[d] = stride[d - 1] * static_cast<std::size_t>(extent[d - 1]);
+    }
+    return stride;
+}
+
+TensorSpec TensorSpec::dense(Type type, const Extents& extent) {
+    return {.type = type, .extent = extent, .stride = dense_strides(type, extent)};
+}
+
+TensorSpec TensorSpec::like(const Tensor& tensor) { return dense(tensor.type, extents_of(tensor)); }
+
+TensorSpec TensorSpec::view(const Tensor& tensor, int slot) {
+    return {.type = tensor.type,
+            .extent = extents_of(tensor),
+            .stride = strides_of(tensor),
+            .view_of = slot};
+}
+
+Result<> check_extents(Type type, const Extents& extent) {
+    const TypeInfo& info = type_info(type);
+    if (info.block == 0) {
+        return invalid("type ", static_cast<int>(type), " (", info.name, ") cannot be used");
+    }
+    for (std::size_t d = 0; d < kMaxDims; ++d) {
+        if (extent[d] < 0) return invalid("extent ", extent[d], " in dimension ", d);
+    }
+    if (extent[0] % info.block != 0) {
+        return invalid("rows of ", extent[0], " elements of type ", info.name,
+                       " are not a multiple of its block size ", info.block);
+    }
+    std::int64_t elements = 1;
+    std::size_t bytes = info.bytes;
+    bool overflow = false;
+    for (std::size_t d = 0; d < kMaxDims; ++d) {
+        // A zero extent makes the tensor empty, but its strides are still counted.
+        const std::int64_t n = std::max<std::int64_t>(extent[d], 1);
+        overflow |= __builtin_mul_overflow(elements, n, &elements);
+        const std::int64_t blocks = d == 0 ? std::max<std::int64_t>(n / info.block, 1) : n;
+        overflow |= __builtin_mul_overflow(bytes, static_cast<std::size_t>(blocks), &bytes);
+    }
+    if (overflow) return invalid("a tensor of extents ", describe(extent), " is too large to address");
+    return ok();
+}
+
+std::int64_t element_count(const Tensor& t) { return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]; }
+std::int64_t row_count(const Tensor& t) { return t.ne[1] * t.ne[2] * t.ne[3]; }
+
+namespace {
+
+std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
+    for (int d = 0; d < kMaxDims; ++d) {
+        if (ne[d] <= 0) return 0;
+    }
+    const TypeInfo& info = type_info(type);
+    if (info.block == 0) return 0;
+    std::size_t bytes = info.block == 1
+                            ? info.bytes + static_cast<std::size_t>(ne[0] - 1) * nb[0]
+                            : static_cast<std::size_t>(ne[0]) * nb[0] / static_cast<std::size_t>(info.block);
+    for (int d = 1; d < kMaxDims; ++d) bytes += static_cast<std::size_t>(ne[d] - 1) * nb[d];
+    return bytes;
+}
+
+}  // namespace
+
+std::size_t byte_size(const Tensor& t) { return span_of(t.type, t.ne, t.nb); }
+std::size_t byte_size(const TensorSpec& s) { return span_of(s.type, s.extent.data(), s.stride.data()); }
+
+int dimension_count(const Tensor& t) {
+    for (int d = kMaxDims - 1; d > 0; --d) {
+        if (t.ne[d] > 1) return d + 1;
+    }
+    return 1;
+}
+
+bool is_empty(const Tensor& t) {
+    return t.ne[0] == 0 || t.ne[1] == 0 || t.ne[2] == 0 || t.ne[3] == 0;
+}
+bool is_scalar(const Tensor& t) { return t.ne[0] == 1 && is_vector(t); }
+bool is_vector(const Tensor& t) { return t.ne[1] == 1 && is_matrix(t); }
+bool is_matrix(const Tensor& t) { return t.ne[2] == 1 && t.ne[3] == 1; }
+bool is_transposed(const Tensor& t) { return t.nb[0] > t.nb[1]; }
+bool is_permuted(const Tensor& t) {
+    return t.nb[0] > t.nb[1] || t.nb[1] > t.nb[2] || t.nb[2] > t.nb[3];
+}
+
+bool is_contiguous(const Tensor& t, int free, int dims) {
+    const TypeInfo& info = type_info(t.type);
+    if (info.block == 0) return false;
+    if (t.ne[0] != info.block && t.nb[0] != info.bytes) return false;
+    std::size_t next = info.bytes * static_cast<std::size_t>(t.ne[0] / info.block);
+    for (int d = 1; d < dims; ++d) {
+        if (d <= free) {
+            next = static_cast<std::size_t>(t.ne[d]) * t.nb[d];
+        } else {
+            if (t.ne[d] != 1 && t.nb[d] != next) return false;
+            next *= static_cast<std::size_t>(t.ne[d]);
+        }
+    }
+    return true;
+}
+
+bool has_dense_rows(const Tensor& t) {
+    return t.ne[0] == block_size(t.type) || t.nb[0] == size_of(t.type);
+}
+
+bool is_contiguously_allocated(const Tensor& t) {
+    const TypeInfo& info = type_info(t.type);
+    return info.block != 0 &&
+           byte_size(t) == static_cast<std::size_t>(element_count(t) / info.block) * info.bytes;
+}
+
+bool has_dense_channels(const Tensor& t) {
+    return t.nb[0] > t.nb[2] && t.nb[1] > t.nb[0] && t.nb[2] == size_of(t.type);
+}
+
+bool is_padded_rows(const Tensor& t) {
+    return t.nb[0] == size_of(t.type) && t.nb[2] == t.nb[1] * static_cast<std::size_t>(t.ne[1]) &&
+           t.nb[3] == t.nb[2] * static_cast<std::size_t>(t.ne[2]);
+}
+
+bool same_shape(const Tensor& a, const Tensor& b) { return std::equal(a.ne, a.ne + kMaxDims, b.ne); }
+bool same_strides(const Tensor& a, const Tensor& b) { return std::equal(a.nb, a.nb + kMaxDims, b.nb); }
+bool same_layout(const Tensor& a, const Tensor& b) {
+    return a.type == b.type && same_shape(a, b) && same_strides(a, b);
+}
+
+bool can_repeat(const Tensor& small, const Tensor& big) {
+    if (is_empty(small)) return is_empty(big);
+    for (int d = 0; d < kMaxDims; ++d) {
+        if (big.ne[d] % small.ne[d] != 0) return false;
+    }
+    return true;
+}
+
+bool can_repeat_rows(const Tensor& small, const Tensor& big) {
+    return small.ne[0] == big.ne[0] && can_repeat(small, big);
+}
+
+Extents unravel(const Tensor& t, std::int64_t index) {
+    Extents at{};
+    for (std::size_t d = 0; d + 1 < kMaxDims; ++d) {
+        const std::int64_t n = std::max<std::int64_t>(t.ne[d], 1);
+        at[d] = index % n;
+        index /= n;
+    }
+    at[kMaxDims - 1] = index;
+    return at;
+}
+
+std::string_view name_of(const Tensor& t) { return {t.name, strnlen(t.name, sizeof t.name)}; }
+
+void set_name(Tensor& t, std::string_view name) {
+    const std::size_t n = std::min(name.size(), sizeof t.name - 1);
+    std::memmove(t.name, name.data(), n);  // a tensor may be given a piece of its own name
+    std::memset(t.name + n, 0, sizeof t.name - n);
+}
+
+void name_after(Tensor& t, const Tensor& origin, std::string_view suffix) {
+    const std::string_view first = name_of(origin);
+    char name[GGML_MAX_NAME];
+    const std::size_t n = std::min(first.size(), sizeof name);
+    const std::size_t m = std::min(suffix.size(), sizeof name - n);
+    std::memcpy(name, first.data(), n);
+    std::memcpy(name + n, suffix.data(), m);
+    set_name(t, {name, n + m});
+}
+
+std::string describe(const Extents& e) {
+    return text('[', e[0], ',', e[1], ',', e[2], ',', e[3], ']');
+}
+
+std::string describe(const Tensor& t) {
+    return text('\'', name_of(t), "' ", type_info(t.type).name, describe(extents_of(t)));
+}
+
+void set_params(Tensor& t, const void* words, std::size_t size) {
+    assert(size <= sizeof t.op_params && "parameters outgrew the node");
+    std::memcpy(t.op_params, words, size);
+    std::memset(reinterpret_cast<char*>(t.op_params) + size, 0, sizeof t.op_params - size);
+}
+
+}  // namespace heddle

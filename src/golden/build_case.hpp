@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/context.hpp"
+#include "golden/case_file.hpp"
+#include "golden/interpreter.hpp"
+
+namespace heddle::golden {
+
+/// A context that frees itself.
+using OwnedContext = std::unique_ptr<Context, decltype(&destroy_context)>;
+
+/// A context for headers only, with room for `tensors` of them and a graph of `graph_capacity`
+/// nodes with gradients.
+Result<OwnedContext> make_header_context(std::size_t tensors, std::size_t graph_capacity = 0);
+
+/// Makes the sources of a case and its node with the public builders, as the description says, and
+/// checks op, parameters, type, extents, strides, and the storage they lie in against the recorded
+/// ones.
+Result<> check_build(const OpCase& golden);
+
+/// Memory of a tensor. Begins at a multiple of 64, as buffers do.
+class Storage {
+public:
+    Storage() = default;
+    explicit Storage(std::span<const std::byte> content);
+    Storage(std::size_t size, std::byte fill);
+
+    std::span<std::byte> bytes() { return {lines_.empty() ? nullptr : lines_[0].bytes, size_}; }
+    std::span<const std::byte> bytes() const { return const_cast<Storage*>(this)->bytes(); }
+
+private:
+    struct alignas(64) Line {
+        std::byte bytes[64];
+    };
+
+    std::vector<Line> lines_;
+    std::size_t size_ = 0;
+};
+
+/// A recorded node with its operands in memory, ready to run.
+struct RawCase {
+    Tensor* node = nullptr;
+    std::array<Storage, kMaxSources> sources;  ///< by the slot that owns it
+    Storage own;                               ///< the node's, unless it lies in a source's
+    int result_slot = -1;                      ///< the slot whose storage it lies in; -1: `own`
+
+    /// The memory that `compare_result` judges.
+    std::span<const std::byte> result() const {
+        return (result_slot < 0 ? own : sources[static_cast<std::size_t>(result_slot)]).bytes();
+    }
+};
+
+/// Makes the node of a case without its builder: headers in `context`, which must have room for
+/// three for each source and one more, and memory filled as recorded. Memory of the node's own is
+/// filled with 0x3C, which ops that write part of their result leave there.
+Result<RawCase> make_raw_node(const OpCase& golden, Context& context);
+
+/// A graph made by a program, and what could not be made.
+struct GraphBuild {
+    std::map<int, Tensor*> tensors;  ///< by number
+    Graph* graph = nullptr;
+    std::vector<std::string> needs_backward;  ///< statements left out, in order
+};
+
+/// Runs the program of a graph in `context`; `compute` is called where it says so. Statements that
+/// need gradients, or what another one of them would have given, are left out and listed. Type and
+/// extents of every recorded tensor are checked.
+Result<GraphBuild> build_graph(const GraphCase& golden, Context& context,
+                               Interpreter::Compute compute = {});
+
+/// A context with room for `build_graph`.
+Result<OwnedContext> make_graph_context(const GraphCase& golden);
+
+}  // namespace heddle::golden

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/graph.hpp"
+#include "golden/program.hpp"
+
+namespace heddle::golden {
+
+struct Null {};
+
+/// A number as it was written: what it is depends on the parameter it is given to.
+struct Number {
+    std::string digits;
+};
+
+using IntegerList = std::vector<std::int64_t>;
+
+/// What an expression stands for.
+using Value = std::variant<Null, bool, Number, Type, IntegerList, Tensor*, Graph*>;
+
+/// For messages: `a number`, `a tensor`.
+std::string_view kind_of(const Value& value);
+
+/// A public function that programs may call.
+struct Builder {
+    std::string_view name;
+    std::function<Result<Value>(Context&, std::span<const Value>)> call;
+};
+
+/// Every function that programs may call.
+std::span<const Builder> all_builders();
+
+/// Runs builder texts: calls the public C functions and keeps the values under their names.
+///
+/// A builder's refusal comes back as a failure whatever the error mode of the process: the mode is
+/// changed for the time of a call. Programs that use several threads set HEDDLE_ERROR_MODE_RETURN
+/// first, as the mode is one for all of them.
+class Interpreter {
+public:
+    /// What `compute(graph)` does.
+    using Compute = std::function<Result<>(Graph&)>;
+
+    /// Tensors and graphs are made in `context`, which must outlive this. Without `compute`, graphs
+    /// are built and not run.
+    explicit Interpreter(Context& context, Compute compute = {})
+        : context_(context), compute_(std::move(compute)) {}
+
+    /// Runs `statement`. Its value goes by the name of its target; a tensor without a target by the
+    /// name `dst`. Fails with `unsupported`, and does nothing, if the statement needs gradients.
+    Result<> run(const Statement& statement);
+
+    Result<Value> evaluate(const Expression& expression);
+
+    /// Makes source `text` of a case and names it.
+    Result<> make_source(const SourceText& text);
+
+    /// The value of that name; fails if there is none.
+    Result<Tensor*> tensor(std::string_view name) const;
+    Result<Graph*> graph(std::string_view name) const;
+
+private:
+    Result<Value> call(const Expression& expression);
+    Result<Tensor*> new_leaf(Type type, const IntegerList& extents);
+    Result<Value> find(std::string_view name) const;
+
+    Context& context_;
+    Compute compute_;
+    std::map<std::string, Value, std::less<>> names_;
+    Tensor* shared_root_ = nullptr;  ///< while a source is made: the storage it shall lie in
+};
+
+}  // namespace heddle::golden

@@ -1,0 +1,217 @@
+#include "registry/loader.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "core/log.hpp"
+#include "registry/search.hpp"
+
+namespace heddle {
+
+/// Number of buffers alive whose type belongs to a device of this backend. Weak: a runtime that
+/// does not count them leaves it out.
+[[gnu::weak]] long live_buffers(ggml_backend_reg_t registration);
+
+namespace fs = std::filesystem;
+
+/// A plug-in that is open, and what it says it is worth here.
+struct Loader::Candidate {
+    fs::path path;
+    Registry::Library library;
+    std::optional<int> score;
+    int api_version = -1;
+
+    PluginRecord record(PluginStatus status, std::string name, std::string reason) const {
+        return {path.native(),     std::move(name),    status,
+                std::move(reason), score.value_or(-1), api_version};
+    }
+};
+
+namespace {
+
+constexpr std::array<std::string_view, 15> kPluginNames{
+    "blas",   "zendnn",  "cann",   "cuda",    "hip",  "metal",    "rpc", "sycl",
+    "vulkan", "virtgpu", "opencl", "hexagon", "musa", "openvino", "cpu"};
+
+/// Calls into a plug-in; what it throws is an error.
+template <class Function>
+Result<std::invoke_result_t<Function>> call(std::string_view what, Function* function) {
+    try {
+        return function();
+    } catch (const std::exception& error) {
+        return failure(Errc::device, what, " threw: ", error.what());
+    } catch (...) {
+        return failure(Errc::device, what, " threw something that is no std::exception");
+    }
+}
+
+/// Whether the file is in this process because the program was linked to it.
+bool linked_already(const fs::path& path) {
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (handle == nullptr) return false;
+    const bool is_plugin = dlsym(handle, "ggml_backend_init") != nullptr;
+    dlclose(handle);
+    return !is_plugin;
+}
+
+}  // namespace
+
+std::span<const std::string_view> plugin_names() { return kPluginNames; }
+
+Result<Loader::Candidate> Loader::open(const fs::path& path) {
+    HEDDLE_TRY_ASSIGN(SharedLibrary library, SharedLibrary::open(path));
+    Candidate candidate{path, std::make_shared<SharedLibrary>(std::move(library)), {}, -1};
+    if (auto* score = candidate.library->function<int()>("ggml_backend_score")) {
+        HEDDLE_TRY_ASSIGN(candidate.score, call("ggml_backend_score", score));
+        if (candidate.score == 0) {
+            return failure(Errc::unsupported, "is not supported on this machine (score 0)");
+        }
+    }
+    return candidate;
+}
+
+/// Starts a plug-in that is open and registers it. One that nobody asked for by name is turned away
+/// if its name is taken: two devices called "CPU" help nobody.
+Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
+    auto* init = candidate.library->function<ggml_backend_reg_t()>("ggml_backend_init");
+    if (init == nullptr) {
+        return failure(Errc::corrupt, "is not a plug-in: it does not export ggml_backend_init");
+    }
+    HEDDLE_TRY_ASSIGN(const ggml_backend_reg_t registration, call("ggml_backend_init", init));
+    if (registration == nullptr) {
+        return failure(Errc::device, "did not start: ggml_backend_init gave NULL");
+    }
+    candidate.api_version = registration->api_version;
+    if (registration->api_version != GGML_BACKEND_API_VERSION) {
+        return failure(Errc::unsupported, "was built for version ", registration->api_version,
+                       " of the plug-in interface, this library has version ",
+                       GGML_BACKEND_API_VERSION);
+    }
+    const std::string name(name_of(registration));
+    const ggml_backend_reg_t namesake = registry_.find_registration(name);
+    if (!asked_for && namesake != nullptr && namesake != registration) {
+        return invalid("was not needed: a backend named ", name, " is registered already");
+    }
+    if (registry_.add(registration, candidate.library)) {
+        log_line(GGML_LOG_LEVEL_INFO, "loaded ", name, " from ", candidate.path.native());
+        report_.note(candidate.record(HEDDLE_PLUGIN_LOADED, name, {}));
+    }
+    return registration;
+}
+
+void Loader::reject(const fs::path& path, const Error& error) {
+    report_.note({path.native(), {}, HEDDLE_PLUGIN_REJECTED, error.message, -1, -1});
+    log_line(GGML_LOG_LEVEL_DEBUG, path.native(), ": ", error.message);
+}
+
+bool Loader::trusted(const fs::path& path) {
+    for (const fs::path& part : {path.parent_path(), path}) {
+        const std::string reason = distrust(part);
+        if (reason.empty()) continue;
+        report_.note(
+            {path.native(), {}, HEDDLE_PLUGIN_REJECTED, "was passed over: " + reason, -1, -1});
+        log_line(GGML_LOG_LEVEL_WARN, path.native(), ": was passed over: ", reason);
+        return false;
+    }
+    return true;
+}
+
+Result<ggml_backend_reg_t> Loader::load(const fs::path& path) {
+    const std::lock_guard lock(mutex_);
+    auto candidate = open(path);
+    auto registration =
+        candidate ? start(*candidate, true) : Result<ggml_backend_reg_t>(candidate.error());
+    if (registration) return registration;
+    PluginRecord record{
+        path.native(), {}, HEDDLE_PLUGIN_REJECTED, registration.error().message, -1, -1};
+    if (candidate) record = candidate->record(record.status, {}, record.reason);
+    report_.note(std::move(record));
+    return std::move(registration).error().within(path.native());
+}
+
+/// The variants that can run here, best first; files of one score stay in the order they were found
+/// in.
+std::vector<Loader::Candidate> Loader::score_variants(std::string_view name,
+                                                      Directories directories) {
+    std::vector<Candidate> candidates;
+    for (const fs::path& directory : directories) {
+        for (const fs::path& path : variants_in(directory, name)) {
+            if (!trusted(path) || linked_already(path)) continue;
+            auto candidate = open(path);
+            if (candidate && !candidate->score) {
+                reject(path,
+                       {Errc::corrupt, "is a variant, but does not export ggml_backend_score"});
+            } else if (candidate && *candidate->score < 0) {
+                reject(path, invalid("has the score ", *candidate->score, ", below 0"));
+            } else if (candidate) {
+                candidates.push_back(*std::move(candidate));
+            } else {
+                reject(path, candidate.error());
+            }
+        }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return *a.score > *b.score; });
+    return candidates;
+}
+
+ggml_backend_reg_t Loader::load_best(std::string_view name, Directories directories) {
+    const std::lock_guard lock(mutex_);
+    // All stay open until one of them works, so that none is opened twice.
+    std::vector<Candidate> candidates = score_variants(name, directories);
+    ggml_backend_reg_t chosen = nullptr;
+    for (Candidate& candidate : candidates) {
+        if (chosen != nullptr) {
+            report_.note(candidate.record(
+                HEDDLE_PLUGIN_OUTRANKED, {},
+                text("scores ", *candidate.score, "; ", candidates.front().path.native(),
+                     " scores ", *candidates.front().score)));
+            continue;
+        }
+        if (auto registration = start(candidate, false)) {
+            chosen = *registration;
+        } else {
+            reject(candidate.path, registration.error());
+        }
+    }
+    if (chosen != nullptr) return chosen;
+
+    for (const fs::path& directory : directories) {
+        const fs::path path = directory / plugin_file_name(name);
+        std::error_code ignored;
+        if (!fs::exists(path, ignored) || !trusted(path) || linked_already(path)) continue;
+        auto candidate = open(path);
+        auto registration =
+            candidate ? start(*candidate, false) : Result<ggml_backend_reg_t>(candidate.error());
+        if (registration) return *registration;
+        reject(path, registration.error());
+    }
+    return nullptr;
+}
+
+void Loader::load_all(Directories directories) {
+    for (std::string_view name : kPluginNames) load_best(name, directories);
+}
+
+Result<> Loader::unload(ggml_backend_reg_t registration) {
+    const std::lock_guard lock(mutex_);
+    const std::string name(name_of(registration));
+    HEDDLE_TRY_ASSIGN(Registry::Library library, registry_.remove(registration));
+    const long alive = &live_buffers != nullptr ? live_buffers(registration) : 0;
+    if (alive > 0 && library != nullptr) {
+        library->keep_open();
+        log_line(GGML_LOG_LEVEL_WARN, name, ": unloaded, but its library stays open: ", alive,
+                 " of its buffers are alive");
+    }
+    report_.note_unloaded(name, alive > 0 ? text("was unloaded; its library stays open for ", alive,
+                                                 " buffers that are alive")
+                                          : std::string("was unloaded"));
+    return ok();
+}
+
+}  // namespace heddle

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "registry/plugin_report.hpp"
+#include "registry/registry.hpp"
+
+namespace heddle {
+
+/// Finds plug-in libraries, chooses among their variants, and puts them into a registry.
+///
+/// Whatever a file turns out to be, it ends as a line in the report; only what works is registered.
+/// Calls from several threads wait for each other; a plug-in may load another one while it starts.
+class Loader {
+public:
+    using Directories = std::span<const std::filesystem::path>;
+
+    Loader(Registry& registry, PluginReport& report) : registry_(registry), report_(report) {}
+
+    /// Loads one file because somebody named it. A plug-in that is loaded already gives the same
+    /// registration again.
+    Result<ggml_backend_reg_t> load(const std::filesystem::path& path);
+
+    /// Loads the best variant of the plug-in `name` that `directories` have: the one with the
+    /// highest score, else the first file without variants. Gives null if there is none, or none
+    /// that works. Files that somebody else may have put there are passed over.
+    ggml_backend_reg_t load_best(std::string_view name, Directories directories);
+
+    /// `load_best` for every plug-in there can be, accelerators before the processor.
+    void load_all(Directories directories);
+
+    /// Takes a backend out and closes its library, unless something of it is known to be alive.
+    Result<> unload(ggml_backend_reg_t registration);
+
+private:
+    struct Candidate;
+
+    static Result<Candidate> open(const std::filesystem::path& path);
+    Result<ggml_backend_reg_t> start(Candidate& candidate, bool asked_for);
+    void reject(const std::filesystem::path& path, const Error& error);
+    bool trusted(const std::filesystem::path& path);
+    std::vector<Candidate> score_variants(std::string_view name, Directories directories);
+
+    Registry& registry_;
+    PluginReport& report_;
+    std::recursive_mutex mutex_;
+};
+
+/// Short names of the plug-ins that load_all looks for, in its order.
+std::span<const std::string_view> plugin_names();
+
+}  // namespace heddle

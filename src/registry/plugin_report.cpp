@@ -1,0 +1,42 @@
+#include "registry/plugin_report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace heddle {
+namespace {
+
+bool in_use(const PluginRecord& record) {
+    return record.status == HEDDLE_PLUGIN_BUILT_IN || record.status == HEDDLE_PLUGIN_LOADED;
+}
+
+}  // namespace
+
+void PluginReport::note(PluginRecord record) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(records_.begin(), records_.end(), [&](const PluginRecord& old) {
+        return old.path == record.path && (!old.path.empty() || old.name == record.name);
+    });
+    if (known == records_.end()) {
+        records_.push_back(std::move(record));
+    } else if (in_use(record) || !in_use(*known)) {
+        *known = std::move(record);
+    }
+}
+
+void PluginReport::note_unloaded(std::string_view name, std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    for (PluginRecord& record : records_) {
+        if (record.name != name || !in_use(record)) continue;
+        record.status = HEDDLE_PLUGIN_UNLOADED;
+        record.reason = reason;
+        return;
+    }
+}
+
+std::vector<PluginRecord> PluginReport::records() const {
+    const std::lock_guard lock(mutex_);
+    return records_;
+}
+
+}  // namespace heddle

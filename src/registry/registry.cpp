@@ -1,0 +1,147 @@
+#include "registry/registry.hpp"
+
+#include <algorithm>
+
+#include "core/log.hpp"
+
+namespace heddle {
+namespace {
+
+using Picture = Registry::Picture;
+
+/// Asks a backend for all its devices.
+std::vector<Registry::Listed> devices_of(ggml_backend_reg_t registration) {
+    std::vector<Registry::Listed> devices;
+    const std::size_t count = registration->iface.get_device_count(registration);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (ggml_backend_dev_t device = registration->iface.get_device(registration, i)) {
+            devices.push_back({device, device->reg, registration});
+        } else {
+            log_line(GGML_LOG_LEVEL_WARN, name_of(registration), ": device ", i, " of ", count,
+                     " is NULL and was left out");
+        }
+    }
+    return devices;
+}
+
+auto entry_of(Picture& picture, ggml_backend_reg_t registration) {
+    return std::find_if(
+        picture.entries.begin(), picture.entries.end(),
+        [&](const Registry::Entry& entry) { return entry.registration == registration; });
+}
+
+bool knows(const Picture& picture, ggml_backend_dev_t device) {
+    return std::any_of(picture.devices.begin(), picture.devices.end(),
+                       [&](const Registry::Listed& listed) { return listed.device == device; });
+}
+
+void append_new(Picture& picture, const std::vector<Registry::Listed>& devices) {
+    for (const Registry::Listed& listed : devices) {
+        if (!knows(picture, listed.device)) picture.devices.push_back(listed);
+    }
+}
+
+constexpr char lower(char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+std::string_view name_of(ggml_backend_reg_t registration) {
+    const char* name = registration->iface.get_name(registration);
+    return name != nullptr ? name : "";
+}
+
+std::string_view name_of(ggml_backend_dev_t device) {
+    const char* name = device->iface.get_name(device);
+    return name != nullptr ? name : "";
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::shared_ptr<const Registry::Picture> Registry::picture() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+}
+
+template <class Change>
+bool Registry::publish(const Change& change) {
+    std::shared_ptr<const Picture> old;  // dropped after the lock: that may close a library
+    const std::lock_guard lock(mutex_);
+    auto next = std::make_shared<Picture>(*current_);
+    if (!change(*next)) return false;
+    old = std::move(current_);
+    current_ = std::move(next);
+    return true;
+}
+
+bool Registry::add(ggml_backend_reg_t registration, Library library) {
+    const auto devices = devices_of(registration);
+    return publish([&](Picture& picture) {
+        if (entry_of(picture, registration) != picture.entries.end()) return false;
+        picture.entries.push_back({registration, library});
+        append_new(picture, devices);
+        return true;
+    });
+}
+
+void Registry::add(ggml_backend_dev_t device) {
+    publish([&](Picture& picture) {
+        if (knows(picture, device)) return false;
+        picture.devices.push_back({device, device->reg, device->reg});
+        return true;
+    });
+}
+
+void Registry::refresh(ggml_backend_reg_t registration) {
+    const auto devices = devices_of(registration);
+    publish([&](Picture& picture) {
+        std::erase_if(picture.devices,
+                      [&](const Listed& listed) { return listed.source == registration; });
+        append_new(picture, devices);
+        return true;
+    });
+}
+
+Result<Registry::Library> Registry::remove(ggml_backend_reg_t registration) {
+    Library library;
+    const bool known = publish([&](Picture& picture) {
+        const auto entry = entry_of(picture, registration);
+        if (entry == picture.entries.end()) return false;
+        library = std::move(entry->library);
+        picture.entries.erase(entry);
+        std::erase_if(picture.devices, [&](const Listed& listed) {
+            return listed.owner == registration || listed.source == registration;
+        });
+        return true;
+    });
+    if (!known) return failure(Errc::not_found, "this registration is not known");
+    return library;
+}
+
+ggml_backend_reg_t Registry::find_registration(std::string_view name) const {
+    const auto now = picture();
+    for (const Entry& entry : now->entries) {
+        if (same_name(name_of(entry.registration), name)) return entry.registration;
+    }
+    return nullptr;
+}
+
+ggml_backend_dev_t Registry::find_device(std::string_view name) const {
+    const auto now = picture();
+    for (const Listed& listed : now->devices) {
+        if (same_name(name_of(listed.device), name)) return listed.device;
+    }
+    return nullptr;
+}
+
+ggml_backend_dev_t Registry::find_device(enum ggml_backend_dev_type type) const {
+    const auto now = picture();
+    for (const Listed& listed : now->devices) {
+        if (listed.device->iface.get_type(listed.device) == type) return listed.device;
+    }
+    return nullptr;
+}
+
+}  // namespace heddle

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heddle {
+
+/// Where plug-ins are looked for if nobody says where: the directory chosen when the library was
+/// built, the program's own, the current one. Those that cannot be found out are left out.
+std::vector<std::filesystem::path> default_search_directories();
+
+/// The directory this library lies in; empty if the system does not say.
+std::filesystem::path own_directory();
+
+/// The file name of the plug-in `name`: "libggml-cuda.so".
+std::string plugin_file_name(std::string_view name);
+
+/// Files in `directory` that are variants of the plug-in `name` ("libggml-cpu-haswell.so" of
+/// "cpu"), sorted by name, so that the same directory always gives the same choice. A missing
+/// directory has none.
+std::vector<std::filesystem::path> variants_in(const std::filesystem::path& directory,
+                                               std::string_view name);
+
+/// Why nothing should be loaded from `path` unasked: somebody other than its user and the system's
+/// administrator could have put it there. Empty if it looks fine, or is not there.
+std::string distrust(const std::filesystem::path& path);
+
+}  // namespace heddle

@@ -1,0 +1,34 @@
+#include "registry/shared_library.hpp"
+
+#include <dlfcn.h>
+
+#include <utility>
+
+namespace heddle {
+
+Result<SharedLibrary> SharedLibrary::open(const std::filesystem::path& path) {
+    if (path.empty()) return invalid("the name of a shared library is empty");
+    if (path.has_parent_path()) HEDDLE_TRY(check_shared_library(path));
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) return SharedLibrary(handle);
+    const char* reason = dlerror();
+    return failure(Errc::io, reason != nullptr ? reason : "the system does not say why");
+}
+
+SharedLibrary::SharedLibrary(SharedLibrary&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)) {}
+
+SharedLibrary& SharedLibrary::operator=(SharedLibrary&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+}
+
+SharedLibrary::~SharedLibrary() {
+    if (handle_ != nullptr) dlclose(handle_);
+}
+
+void* SharedLibrary::find(const char* symbol) const {
+    return handle_ != nullptr ? dlsym(handle_, symbol) : nullptr;
+}
+
+}  // namespace heddle

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/error.hpp"
+#include "core/tensor.hpp"
+#include "runtime/buffer_type.hpp"
+#include "runtime/objects.hpp"
+
+namespace heddle {
+
+using BufferTable = ::ggml_backend_buffer_i;
+
+/// A buffer object around a backend's memory, with usage ANY. The table is copied.
+///
+/// Every buffer is made here: behind the struct that plug-ins see lies a tail of ours.
+Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* context,
+                            std::size_t size);
+
+/// Releases the memory through the table, then the object. Null is allowed.
+void free_buffer(Buffer* buffer) noexcept;
+
+struct FreeBuffer {
+    void operator()(Buffer* buffer) const noexcept { free_buffer(buffer); }
+};
+using OwnedBuffer = std::unique_ptr<Buffer, FreeBuffer>;
+
+/// The first address, perhaps one that only the device understands. Null for a buffer of no bytes
+/// and for one without an address of its own (multi-buffer); fails if the backend has none to give.
+Result<void*> base_of(Buffer& buffer);
+
+/// Lets the buffer prepare a tensor that has just got its address in it.
+Result<> init_tensor(Buffer& buffer, Tensor& tensor);
+
+/// Sets every byte. A buffer of no bytes has nothing to clear.
+Result<> clear_buffer(Buffer& buffer, std::uint8_t value);
+
+/// Drops what the backend keeps about tensors in this buffer, before they are placed anew.
+void reset_buffer(Buffer& buffer);
+
+/// Says what the buffer, and each part of a multi-buffer, is for.
+void set_usage(Buffer& buffer, Usage usage);
+
+inline bool is_host(Buffer& buffer) { return is_host(*buffer.buft); }
+inline const char* name_of(Buffer& buffer) { return name_of(*buffer.buft); }
+
+/// The buffer that holds the bytes of `tensor`: its own, or that of the tensor it is a view of.
+inline Buffer* root_buffer(const Tensor& tensor) {
+    return tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
+}
+
+// ---- buffers know their writes -----------------------------------------------------------------
+
+/// How often this library has written into the buffer: set, filled, cleared, copied into.
+///
+/// Equal numbers mean that nothing was written in between, but by graphs that ran, and by programs
+/// that write through the data pointers of host buffers. Any thread may ask.
+std::uint64_t write_generation(const Buffer& buffer);
+
+/// Called after a write has been made or queued, so that whoever read the old number reads again.
+void note_write(Buffer& buffer);
+
+}  // namespace heddle

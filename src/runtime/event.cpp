@@ -1,0 +1,45 @@
+#include "runtime/event.hpp"
+
+#include "runtime/device.hpp"
+#include "runtime/stream.hpp"
+
+namespace heddle {
+
+Event* make_event(Device& device) {
+    return device.iface.event_new != nullptr ? device.iface.event_new(&device) : nullptr;
+}
+
+void free_event(Event* event) noexcept {
+    if (event == nullptr || event->device == nullptr) return;
+    if (event->device->iface.event_free != nullptr) {
+        event->device->iface.event_free(event->device, event);
+    }
+}
+
+Result<> record(Event& event, Stream& stream) {
+    if (stream.iface.event_record == nullptr) {
+        return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot record events");
+    }
+    stream.iface.event_record(&stream, &event);
+    return ok();
+}
+
+Result<> wait_for(Stream& stream, Event& event) {
+    if (stream.iface.event_wait == nullptr) {
+        return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot wait for events");
+    }
+    stream.iface.event_wait(&stream, &event);
+    return ok();
+}
+
+Result<> synchronize(Event& event) {
+    if (event.device == nullptr) return invalid("event: it belongs to no device");
+    if (event.device->iface.event_synchronize == nullptr) {
+        return failure(Errc::unsupported, "device '", name_of(*event.device),
+                       "' cannot wait for events");
+    }
+    event.device->iface.event_synchronize(event.device, &event);
+    return ok();
+}
+
+}  // namespace heddle

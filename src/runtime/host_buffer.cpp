@@ -1,0 +1,115 @@
+#include "runtime/host_buffer.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "core/context.hpp"
+#include "runtime/buffer.hpp"
+
+namespace heddle {
+namespace {
+
+// ---- buffers: the context is the memory --------------------------------------------------------
+
+std::byte* bytes_of(const Tensor* tensor) { return static_cast<std::byte*>(tensor->data); }
+
+void free_memory(Buffer* buffer) { aligned_free(buffer->context); }
+void* base_address(Buffer* buffer) { return buffer->context; }
+
+void fill(Buffer*, Tensor* tensor, std::uint8_t value, std::size_t offset, std::size_t size) {
+    std::memset(bytes_of(tensor) + offset, value, size);
+}
+
+// Moved, not copied: programs copy between overlapping views of one tensor.
+void write(Buffer*, Tensor* tensor, const void* data, std::size_t offset, std::size_t size) {
+    std::memmove(bytes_of(tensor) + offset, data, size);
+}
+
+void read(Buffer*, const Tensor* tensor, void* data, std::size_t offset, std::size_t size) {
+    std::memmove(data, bytes_of(tensor) + offset, size);
+}
+
+bool copy_from_host(Buffer*, const Tensor* src, Tensor* dst) {
+    Buffer* from = root_buffer(*src);
+    if (from == nullptr || !is_host(*from)) return false;
+    std::memmove(dst->data, src->data, byte_size(*src));
+    return true;
+}
+
+void clear(Buffer* buffer, std::uint8_t value) {
+    std::memset(buffer->context, value, buffer->size);
+}
+
+constexpr BufferTable kMappedTable{.free_buffer = nullptr,
+                                   .get_base = base_address,
+                                   .init_tensor = nullptr,
+                                   .memset_tensor = fill,
+                                   .set_tensor = write,
+                                   .get_tensor = read,
+                                   .set_tensor_2d = nullptr,
+                                   .get_tensor_2d = nullptr,
+                                   .cpy_tensor = copy_from_host,
+                                   .clear = clear,
+                                   .reset = nullptr};
+
+constexpr BufferTable kOwnedTable = [] {
+    BufferTable table = kMappedTable;
+    table.free_buffer = free_memory;
+    return table;
+}();
+
+// ---- types -------------------------------------------------------------------------------------
+
+/// Null without memory, which is all a table can say.
+Buffer* allocate_memory(BufferType* type, std::size_t size) {
+    void* memory = aligned_allocate(size);
+    if (memory == nullptr) return nullptr;
+    auto made = make_buffer(*type, kOwnedTable, memory, size);
+    if (made) return *made;
+    aligned_free(memory);
+    return nullptr;
+}
+
+std::size_t alignment(BufferType*) { return kHostTensorAlignment; }
+bool yes(BufferType*) { return true; }
+
+BufferType type_named(const char* (*get_name)(BufferType*)) {
+    return {.iface = {.get_name = get_name,
+                      .alloc_buffer = allocate_memory,
+                      .get_alignment = alignment,
+                      .get_max_size = nullptr,
+                      .get_alloc_size = nullptr,
+                      .is_host = yes},
+            .device = nullptr,
+            .context = nullptr};
+}
+
+}  // namespace
+
+BufferType& host_buffer_type() {
+    static BufferType type = type_named([](BufferType*) { return "CPU"; });
+    return type;
+}
+
+BufferType& mapped_buffer_type() {
+    static BufferType type = type_named([](BufferType*) { return "CPU_Mapped"; });
+    return type;
+}
+
+Result<Buffer*> buffer_from_memory(void* memory, std::size_t size) {
+    if (memory == nullptr) return invalid("buffer from memory: the memory is NULL");
+    if (reinterpret_cast<std::uintptr_t>(memory) % kHostTensorAlignment != 0) {
+        return invalid("buffer from memory: the address ", memory, " is not aligned to ",
+                       kHostTensorAlignment, " bytes");
+    }
+    return make_buffer(mapped_buffer_type(), kMappedTable, memory, size);
+}
+
+void set_host_device(Device* device) {
+    for (BufferType* type : {&host_buffer_type(), &mapped_buffer_type()}) {
+        std::atomic_ref(type->device).store(device, std::memory_order_release);
+    }
+}
+
+}  // namespace heddle

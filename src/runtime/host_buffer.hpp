@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+
+#include "core/error.hpp"
+#include "runtime/objects.hpp"
+
+namespace heddle {
+
+/// Tensors in host memory need no more than this: it is what mapped model files guarantee. Memory
+/// that we allocate ourselves is aligned to 64.
+inline constexpr std::size_t kHostTensorAlignment = 32;
+
+/// Ordinary memory, "CPU". There with or without a CPU device.
+BufferType& host_buffer_type();
+
+/// Ordinary memory that belongs to somebody else, "CPU_Mapped".
+BufferType& mapped_buffer_type();
+
+/// A buffer around `size` bytes of the caller's, which must outlive it. `memory` is aligned to 32.
+Result<Buffer*> buffer_from_memory(void* memory, std::size_t size);
+
+/// Says whose the two types are: the CPU backend calls it with its device when that is registered,
+/// and with null before it is unloaded. Any thread may call it.
+void set_host_device(Device* device);
+
+}  // namespace heddle

@@ -1,0 +1,107 @@
+#include "runtime/stream.hpp"
+
+#include "runtime/device.hpp"
+#include "runtime/graph_plan.hpp"
+
+namespace heddle {
+namespace {
+
+/// Plans are the backend's if it can make, run and release them; otherwise ours.
+bool has_plans(const Stream& stream) {
+    return stream.iface.graph_plan_create != nullptr && stream.iface.graph_plan_free != nullptr &&
+           stream.iface.graph_plan_compute != nullptr;
+}
+
+GraphPlan* our_plan(PlanHandle plan) { return static_cast<GraphPlan*>(plan); }
+
+}  // namespace
+
+const char* name_of(Stream& stream) {
+    const char* name = stream.iface.get_name != nullptr ? stream.iface.get_name(&stream) : nullptr;
+    return name != nullptr ? name : "(unnamed)";
+}
+
+void free_stream(Stream* stream) noexcept {
+    if (stream != nullptr && stream->iface.free != nullptr) stream->iface.free(stream);
+}
+
+Result<Device*> device_of(Stream& stream) {
+    if (stream.device != nullptr) return stream.device;
+    return invalid("stream '", name_of(stream), "' belongs to no device");
+}
+
+Result<BufferType*> default_buffer_type(Stream& stream) {
+    HEDDLE_TRY_ASSIGN(Device* const device, device_of(stream));
+    return buffer_type_of(*device);
+}
+
+void synchronize(Stream& stream) {
+    if (stream.iface.synchronize != nullptr) stream.iface.synchronize(&stream);
+}
+
+Result<> compute_async(Stream& stream, Graph& graph) {
+    if (stream.iface.graph_compute == nullptr) {
+        return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot compute graphs");
+    }
+    const Status status = stream.iface.graph_compute(&stream, &graph);
+    if (status == GGML_STATUS_SUCCESS) return ok();
+    return from_status(status, text("computing ", graph.n_nodes, " nodes on stream '",
+                                    name_of(stream), '\''));
+}
+
+Result<> compute(Stream& stream, Graph& graph) {
+    auto computed = compute_async(stream, graph);
+    synchronize(stream);
+    return computed;
+}
+
+void optimize(Stream& stream, Graph& graph) {
+    if (stream.iface.graph_optimize != nullptr) stream.iface.graph_optimize(&stream, &graph);
+}
+
+// ---- plans -------------------------------------------------------------------------------------
+
+Result<PlanHandle> make_plan(Stream& stream, const Graph& graph) {
+    if (has_plans(stream)) {
+        if (PlanHandle plan = stream.iface.graph_plan_create(&stream, &graph)) return plan;
+        return failure(Errc::device, "stream '", name_of(stream), "' made no plan for a graph of ",
+                       graph.n_nodes, " nodes");
+    }
+    HEDDLE_TRY_ASSIGN(auto plan, GraphPlan::make(graph));
+    return static_cast<PlanHandle>(plan.release());
+}
+
+void free_plan(Stream& stream, PlanHandle plan) noexcept {
+    if (plan == nullptr) return;
+    if (has_plans(stream)) {
+        stream.iface.graph_plan_free(&stream, plan);
+    } else {
+        delete our_plan(plan);
+    }
+}
+
+Result<> compute_plan(Stream& stream, PlanHandle plan) {
+    if (plan == nullptr) return invalid("stream '", name_of(stream), "': the plan is NULL");
+    if (!has_plans(stream)) return compute(stream, our_plan(plan)->graph());
+    const Status status = stream.iface.graph_plan_compute(&stream, plan);
+    synchronize(stream);
+    if (status == GGML_STATUS_SUCCESS) return ok();
+    return from_status(status, text("computing a plan on stream '", name_of(stream), '\''));
+}
+
+Result<PlanHandle> update_plan(Stream& stream, PlanHandle plan, const Graph& graph) {
+    if (plan == nullptr) return invalid("stream '", name_of(stream), "': the plan is NULL");
+    if (!has_plans(stream)) {
+        HEDDLE_TRY(our_plan(plan)->update(graph));
+        return plan;
+    }
+    if (stream.iface.graph_plan_update != nullptr) {
+        stream.iface.graph_plan_update(&stream, plan, &graph);
+        return plan;
+    }
+    HEDDLE_TRY_ASSIGN(PlanHandle const fresh, make_plan(stream, graph));
+    free_plan(stream, plan);
+    return fresh;
+}
+
+}  // namespace heddle
