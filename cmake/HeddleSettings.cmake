@@ -21,6 +21,9 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
 # Contraction into fused multiply-adds would change the bits of decoded values from machine to
 # machine; kernels that want FMA ask for it by name.
+#
+# Nobody replaces single functions inside our libraries, so calls within one need no detour.
+add_compile_options(-fno-semantic-interposition)
 add_compile_options(-Wall -Wextra -Wpedantic -ffp-contract=off)
 if(HEDDLE_WERROR)
   add_compile_options(-Werror)
@@ -28,6 +31,10 @@ endif()
 if(HEDDLE_SANITIZE)
   add_compile_options(-fsanitize=${HEDDLE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HEDDLE_SANITIZE})
+endif()
+
+if(UNIX AND NOT APPLE)
+  add_link_options(-Wl,-Bsymbolic-functions)
 endif()
 
 find_package(Threads REQUIRED)

@@ -198,8 +198,8 @@ ggml_hash_set ggml_hash_set_new(size_t size) {
             // Its owner is C code, which releases it with ggml_hash_set_free().
             HashSet set{.size = hash_capacity(size), .used = nullptr, .keys = nullptr};
             const std::size_t words = bitset_words(set.size);
-            set.used = static_cast<ggml_bitset_t*>(std::calloc(words, sizeof *set.used));
-            set.keys = static_cast<Tensor**>(std::calloc(set.size, sizeof *set.keys));
+            set.used = static_cast<ggml_bitset_t*>(std::calloc(words, sizeof(ggml_bitset_t)));
+            set.keys = static_cast<Tensor**>(std::calloc(set.size, sizeof(Tensor*)));
             if (set.used != nullptr && set.keys != nullptr) return set;
             ggml_hash_set_free(&set);
             return failure(Errc::out_of_memory, "hash set: no memory for ", size, " slots");

@@ -4,10 +4,15 @@
 #include <cstring>
 #include <new>
 
+#if __has_include(<sys/mman.h>)
+#include <sys/mman.h>
+#endif
+
 namespace heddle {
 namespace {
 
 constexpr std::size_t kHostAlignment = 64;  // a cache line, and the widest vector
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -39,8 +44,15 @@ Result<Tensor*> place_tensor(Context& context, const TensorSpec& spec, std::size
 }  // namespace
 
 void* aligned_allocate(std::size_t size) noexcept {
-    if (size > SIZE_MAX - kHostAlignment) return nullptr;
-    return std::aligned_alloc(kHostAlignment, round_up(size == 0 ? 1 : size, kHostAlignment));
+    const bool is_large = size >= 2 * kHugePage;
+    const std::size_t unit = is_large ? kHugePage : kHostAlignment;
+    if (size > SIZE_MAX - unit) return nullptr;
+    void* memory = std::aligned_alloc(unit, round_up(size == 0 ? 1 : size, unit));
+#ifdef MADV_HUGEPAGE
+    // A large arena is filled from front to back: one fault for 2 MiB instead of 512. Advice only.
+    if (is_large && memory != nullptr) madvise(memory, round_up(size, unit), MADV_HUGEPAGE);
+#endif
+    return memory;
 }
 
 void aligned_free(void* memory) noexcept { std::free(memory); }
@@ -124,7 +136,7 @@ Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base,
     const std::size_t size = byte_size(TensorSpec::dense(spec.type, spec.extent));
     const std::size_t limit = byte_size(root);
     if (size > 0 && (start > limit || size > limit - start)) {
-        return invalid("view: ", size, " bytes at offset ", start, " reach past the ", limit,
+        return invalid("a view of ", size, " bytes at offset ", start, " reaches past the ", limit,
                        " bytes of ", describe(root));
     }
     HEDDLE_TRY_ASSIGN(Tensor * view, place_tensor(context, spec, 0));

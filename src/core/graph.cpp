@@ -72,23 +72,32 @@ private:
     Result<> walk(Tensor& start) {
         HEDDLE_TRY(enter(start));
         while (!stack_.empty()) {
-            const Visit top = stack_.back();
-            if (top.next == kMaxSources) {
-                stack_.pop_back();
-                if (top.is_new) HEDDLE_TRY(append(*top.tensor));
-                continue;
-            }
             const std::size_t place = stack_.size() - 1;
-            if (Tensor* source = source_at(*top.tensor, top.next); source != nullptr) {
-                if (top.is_new) {
-                    HEDDLE_TRY_ASSIGN(const std::size_t slot, enter(*source));
-                    ++graph_.use_counts[slot];
-                } else if (is_unmarked(*source)) {
-                    HEDDLE_TRY(enter(*source));
-                }
-            }
-            ++stack_[place].next;
+            HEDDLE_TRY(advance(place));
+            if (stack_.size() > place + 1) continue;  // a source came first
+            const Visit done = stack_.back();
+            stack_.pop_back();
+            if (done.is_new) HEDDLE_TRY(append(*done.tensor));
         }
+        return ok();
+    }
+
+    /// Goes through the sources of the visit at `place` until one must be visited before it.
+    Result<> advance(std::size_t place) {
+        Tensor& tensor = *stack_[place].tensor;
+        const bool is_new = stack_[place].is_new;
+        for (int step = stack_[place].next; step < kMaxSources; ++step) {
+            Tensor* source = source_at(tensor, step);
+            if (source == nullptr || !(is_new || is_unmarked(*source))) continue;
+            stack_[place].next = step;  // what `undo` would find done
+            HEDDLE_TRY_ASSIGN(const std::size_t slot, enter(*source));
+            if (is_new) ++graph_.use_counts[slot];
+            if (stack_.size() > place + 1) {
+                stack_[place].next = step + 1;
+                return ok();
+            }
+        }
+        stack_[place].next = kMaxSources;
         return ok();
     }
 
@@ -111,7 +120,10 @@ private:
     Result<std::size_t> enter(Tensor& tensor) {
         if (compute_ && tensor.op != GGML_OP_NONE) tensor.flags |= GGML_TENSOR_FLAG_COMPUTE;
         const std::size_t slot = probe(graph_.visited_hash_set, &tensor);
-        if (slot == kNoSlot) return no_room("tensors");
+        if (slot == kNoSlot) {
+            return failure(Errc::out_of_memory, "graph: no room for more than ",
+                           graph_.visited_hash_set.size, " tensors");
+        }
         if (!is_used(graph_.visited_hash_set, slot)) {
             occupy(graph_.visited_hash_set, slot, &tensor);
             graph_.use_counts[slot] = 0;

@@ -10,8 +10,8 @@ Strides strides_of(const Tensor& t) { return {t.nb[0], t.nb[1], t.nb[2], t.nb[3]
 
 Strides dense_strides(Type type, const Extents& extent) {
     const TypeInfo& info = type_info(type);
-    const auto blocks = static_cast<std::size_t>(info.block == 0 ? 0 : extent[0] / info.block);
-    Strides stride{info.bytes, info.bytes * blocks};
+    const std::int64_t blocks = info.block <= 1 ? extent[0] * info.block : extent[0] / info.block;
+    Strides stride{info.bytes, info.bytes * static_cast<std::size_t>(blocks)};
     for (std::size_t d = 2; d < kMaxDims; ++d) {
         stride[d] = stride[d - 1] * static_cast<std::size_t>(extent[d - 1]);
     }
@@ -39,7 +39,7 @@ Result<> check_extents(Type type, const Extents& extent) {
     for (std::size_t d = 0; d < kMaxDims; ++d) {
         if (extent[d] < 0) return invalid("extent ", extent[d], " in dimension ", d);
     }
-    if (extent[0] % info.block != 0) {
+    if (info.block != 1 && extent[0] % info.block != 0) {
         return invalid("rows of ", extent[0], " elements of type ", info.name,
                        " are not a multiple of its block size ", info.block);
     }
@@ -50,7 +50,8 @@ Result<> check_extents(Type type, const Extents& extent) {
         // A zero extent makes the tensor empty, but its strides are still counted.
         const std::int64_t n = std::max<std::int64_t>(extent[d], 1);
         overflow |= __builtin_mul_overflow(elements, n, &elements);
-        const std::int64_t blocks = d == 0 ? std::max<std::int64_t>(n / info.block, 1) : n;
+        const bool in_blocks = d == 0 && info.block != 1;
+        const std::int64_t blocks = in_blocks ? std::max<std::int64_t>(n / info.block, 1) : n;
         overflow |= __builtin_mul_overflow(bytes, static_cast<std::size_t>(blocks), &bytes);
     }
     if (overflow) return invalid("a tensor of extents ", describe(extent), " is too large to address");
@@ -142,7 +143,8 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 bool can_repeat(const Tensor& small, const Tensor& big) {
     if (is_empty(small)) return is_empty(big);
     for (int d = 0; d < kMaxDims; ++d) {
-        if (big.ne[d] % small.ne[d] != 0) return false;
+        // Most operands have equal extents, and a division costs more than all the rest.
+        if (big.ne[d] != small.ne[d] && big.ne[d] % small.ne[d] != 0) return false;
     }
     return true;
 }
@@ -166,7 +168,7 @@ std::string_view name_of(const Tensor& t) { return {t.name, strnlen(t.name, size
 
 void set_name(Tensor& t, std::string_view name) {
     const std::size_t n = std::min(name.size(), sizeof t.name - 1);
-    std::memmove(t.name, name.data(), n);  // a tensor may be given a piece of its own name
+    if (n > 0) std::memmove(t.name, name.data(), n);  // perhaps a piece of its own name
     std::memset(t.name + n, 0, sizeof t.name - n);
 }
 

@@ -257,6 +257,11 @@ Storage::Storage(std::size_t size, std::byte fill) : lines_(size / sizeof(Line) 
     std::ranges::fill(bytes(), fill);
 }
 
+Result<OwnedContext> make_raw_context(const OpCase& golden) {
+    // A source may need a root beside itself; one more for the node.
+    return make_header_context(2 * golden.sources.size() + 1);
+}
+
 Result<RawCase> make_raw_node(const OpCase& golden, Context& context) {
     auto raw = RawBuilder(golden, context).make();
     if (!raw) return std::move(raw).error().within(golden.name);

@@ -57,10 +57,13 @@ struct RawCase {
     }
 };
 
-/// Makes the node of a case without its builder: headers in `context`, which must have room for
-/// three for each source and one more, and memory filled as recorded. Memory of the node's own is
-/// filled with 0x3C, which ops that write part of their result leave there.
+/// Makes the node of a case without its builder: headers in `context`, and memory filled as
+/// recorded. Memory of the node's own is filled with 0x3C, which ops that write part of their
+/// result leave there. The memory belongs to what is returned.
 Result<RawCase> make_raw_node(const OpCase& golden, Context& context);
+
+/// A context with room for `make_raw_node`.
+Result<OwnedContext> make_raw_context(const OpCase& golden);
 
 /// A graph made by a program, and what could not be made.
 struct GraphBuild {

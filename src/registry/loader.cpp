@@ -97,24 +97,34 @@ Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
     if (!asked_for && namesake != nullptr && namesake != registration) {
         return invalid("was not needed: a backend named ", name, " is registered already");
     }
-    if (registry_.add(registration, candidate.library)) {
+    if (registry_.add(registration, candidate.library, candidate.path.native())) {
         log_line(GGML_LOG_LEVEL_INFO, "loaded ", name, " from ", candidate.path.native());
         report_.note(candidate.record(HEDDLE_PLUGIN_LOADED, name, {}));
     }
     return registration;
 }
 
-void Loader::reject(const fs::path& path, const Error& error) {
-    report_.note({path.native(), {}, HEDDLE_PLUGIN_REJECTED, error.message, -1, -1});
-    log_line(GGML_LOG_LEVEL_DEBUG, path.native(), ": ", error.message);
+Result<ggml_backend_reg_t> Loader::open_and_start(const fs::path& path, bool asked_for) {
+    auto opened = open(path);
+    if (!opened) {
+        reject({path, nullptr, {}, -1}, opened.error());
+        return std::move(opened).error();
+    }
+    Candidate candidate = *std::move(opened);
+    auto registration = start(candidate, asked_for);
+    if (!registration) reject(candidate, registration.error());
+    return registration;
+}
+
+void Loader::reject(const Candidate& candidate, const Error& error) {
+    report_.note(candidate.record(HEDDLE_PLUGIN_REJECTED, {}, error.message));
 }
 
 bool Loader::trusted(const fs::path& path) {
     for (const fs::path& part : {path.parent_path(), path}) {
         const std::string reason = distrust(part);
         if (reason.empty()) continue;
-        report_.note(
-            {path.native(), {}, HEDDLE_PLUGIN_REJECTED, "was passed over: " + reason, -1, -1});
+        reject({path, nullptr, {}, -1}, invalid("was passed over: ", reason));
         log_line(GGML_LOG_LEVEL_WARN, path.native(), ": was passed over: ", reason);
         return false;
     }
@@ -123,15 +133,9 @@ bool Loader::trusted(const fs::path& path) {
 
 Result<ggml_backend_reg_t> Loader::load(const fs::path& path) {
     const std::lock_guard lock(mutex_);
-    auto candidate = open(path);
-    auto registration =
-        candidate ? start(*candidate, true) : Result<ggml_backend_reg_t>(candidate.error());
-    if (registration) return registration;
-    PluginRecord record{
-        path.native(), {}, HEDDLE_PLUGIN_REJECTED, registration.error().message, -1, -1};
-    if (candidate) record = candidate->record(record.status, {}, record.reason);
-    report_.note(std::move(record));
-    return std::move(registration).error().within(path.native());
+    auto registration = open_and_start(path, true);
+    if (!registration) return std::move(registration).error().within(path.native());
+    return registration;
 }
 
 /// The variants that can run here, best first; files of one score stay in the order they were found
@@ -142,16 +146,18 @@ std::vector<Loader::Candidate> Loader::score_variants(std::string_view name,
     for (const fs::path& directory : directories) {
         for (const fs::path& path : variants_in(directory, name)) {
             if (!trusted(path) || linked_already(path)) continue;
-            auto candidate = open(path);
-            if (candidate && !candidate->score) {
-                reject(path,
-                       {Errc::corrupt, "is a variant, but does not export ggml_backend_score"});
-            } else if (candidate && *candidate->score < 0) {
-                reject(path, invalid("has the score ", *candidate->score, ", below 0"));
-            } else if (candidate) {
-                candidates.push_back(*std::move(candidate));
+            auto opened = open(path);
+            if (!opened) {
+                reject({path, nullptr, {}, -1}, opened.error());
+                continue;
+            }
+            Candidate candidate = *std::move(opened);
+            if (!candidate.score) {
+                reject(candidate, invalid("is a variant, but does not export ggml_backend_score"));
+            } else if (*candidate.score < 0) {
+                reject(candidate, invalid("has the score ", *candidate.score, ", below 0"));
             } else {
-                reject(path, candidate.error());
+                candidates.push_back(std::move(candidate));
             }
         }
     }
@@ -164,19 +170,18 @@ ggml_backend_reg_t Loader::load_best(std::string_view name, Directories director
     const std::lock_guard lock(mutex_);
     // All stay open until one of them works, so that none is opened twice.
     std::vector<Candidate> candidates = score_variants(name, directories);
+    const Candidate* winner = nullptr;
     ggml_backend_reg_t chosen = nullptr;
     for (Candidate& candidate : candidates) {
-        if (chosen != nullptr) {
-            report_.note(candidate.record(
-                HEDDLE_PLUGIN_OUTRANKED, {},
-                text("scores ", *candidate.score, "; ", candidates.front().path.native(),
-                     " scores ", *candidates.front().score)));
-            continue;
-        }
-        if (auto registration = start(candidate, false)) {
+        if (winner != nullptr) {
+            report_.note(candidate.record(HEDDLE_PLUGIN_OUTRANKED, {},
+                                          text("scores ", *candidate.score, "; ",
+                                               winner->path.native(), " scores ", *winner->score)));
+        } else if (auto registration = start(candidate, false)) {
+            winner = &candidate;
             chosen = *registration;
         } else {
-            reject(candidate.path, registration.error());
+            reject(candidate, registration.error());
         }
     }
     if (chosen != nullptr) return chosen;
@@ -185,11 +190,7 @@ ggml_backend_reg_t Loader::load_best(std::string_view name, Directories director
         const fs::path path = directory / plugin_file_name(name);
         std::error_code ignored;
         if (!fs::exists(path, ignored) || !trusted(path) || linked_already(path)) continue;
-        auto candidate = open(path);
-        auto registration =
-            candidate ? start(*candidate, false) : Result<ggml_backend_reg_t>(candidate.error());
-        if (registration) return *registration;
-        reject(path, registration.error());
+        if (auto registration = open_and_start(path, false)) return *registration;
     }
     return nullptr;
 }
@@ -200,17 +201,16 @@ void Loader::load_all(Directories directories) {
 
 Result<> Loader::unload(ggml_backend_reg_t registration) {
     const std::lock_guard lock(mutex_);
+    HEDDLE_TRY_ASSIGN(const Registry::Entry entry, registry_.remove(registration));
     const std::string name(name_of(registration));
-    HEDDLE_TRY_ASSIGN(Registry::Library library, registry_.remove(registration));
     const long alive = &live_buffers != nullptr ? live_buffers(registration) : 0;
-    if (alive > 0 && library != nullptr) {
-        library->keep_open();
-        log_line(GGML_LOG_LEVEL_WARN, name, ": unloaded, but its library stays open: ", alive,
-                 " of its buffers are alive");
+    std::string what = "was unloaded";
+    if (alive > 0 && entry.library != nullptr) {
+        entry.library->keep_open();
+        what += text("; its library stays open, because ", alive, " of its buffers are alive");
+        log_line(GGML_LOG_LEVEL_WARN, name, ": ", what);
     }
-    report_.note_unloaded(name, alive > 0 ? text("was unloaded; its library stays open for ", alive,
-                                                 " buffers that are alive")
-                                          : std::string("was unloaded"));
+    report_.note_unloaded(entry.origin, name, what);
     return ok();
 }
 

@@ -43,7 +43,8 @@ private:
 
     static Result<Candidate> open(const std::filesystem::path& path);
     Result<ggml_backend_reg_t> start(Candidate& candidate, bool asked_for);
-    void reject(const std::filesystem::path& path, const Error& error);
+    Result<ggml_backend_reg_t> open_and_start(const std::filesystem::path& path, bool asked_for);
+    void reject(const Candidate& candidate, const Error& error);
     bool trusted(const std::filesystem::path& path);
     std::vector<Candidate> score_variants(std::string_view name, Directories directories);
 

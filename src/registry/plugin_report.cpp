@@ -24,10 +24,11 @@ void PluginReport::note(PluginRecord record) {
     }
 }
 
-void PluginReport::note_unloaded(std::string_view name, std::string_view reason) {
+void PluginReport::note_unloaded(std::string_view path, std::string_view name,
+                                 std::string_view reason) {
     const std::lock_guard lock(mutex_);
     for (PluginRecord& record : records_) {
-        if (record.name != name || !in_use(record)) continue;
+        if (record.path != path || record.name != name || !in_use(record)) continue;
         record.status = HEDDLE_PLUGIN_UNLOADED;
         record.reason = reason;
         return;

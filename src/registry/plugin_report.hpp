@@ -29,8 +29,9 @@ public:
     /// A file that is in use stays so in the report, whatever a later attempt on it says.
     void note(PluginRecord record);
 
-    /// Marks the record of a file, or of a built-in backend, as taken out.
-    void note_unloaded(std::string_view name, std::string_view reason);
+    /// Marks the record of a file (or, if `path` is empty, of the built-in backend `name`) as taken
+    /// out.
+    void note_unloaded(std::string_view path, std::string_view name, std::string_view reason);
 
     std::vector<PluginRecord> records() const;
 

@@ -76,11 +76,11 @@ bool Registry::publish(const Change& change) {
     return true;
 }
 
-bool Registry::add(ggml_backend_reg_t registration, Library library) {
+bool Registry::add(ggml_backend_reg_t registration, Library library, std::string origin) {
     const auto devices = devices_of(registration);
     return publish([&](Picture& picture) {
         if (entry_of(picture, registration) != picture.entries.end()) return false;
-        picture.entries.push_back({registration, library});
+        picture.entries.push_back({registration, library, origin});
         append_new(picture, devices);
         return true;
     });
@@ -104,12 +104,12 @@ void Registry::refresh(ggml_backend_reg_t registration) {
     });
 }
 
-Result<Registry::Library> Registry::remove(ggml_backend_reg_t registration) {
-    Library library;
+Result<Registry::Entry> Registry::remove(ggml_backend_reg_t registration) {
+    Entry removed{};
     const bool known = publish([&](Picture& picture) {
         const auto entry = entry_of(picture, registration);
         if (entry == picture.entries.end()) return false;
-        library = std::move(entry->library);
+        removed = std::move(*entry);
         picture.entries.erase(entry);
         std::erase_if(picture.devices, [&](const Listed& listed) {
             return listed.owner == registration || listed.source == registration;
@@ -117,7 +117,7 @@ Result<Registry::Library> Registry::remove(ggml_backend_reg_t registration) {
         return true;
     });
     if (!known) return failure(Errc::not_found, "this registration is not known");
-    return library;
+    return removed;
 }
 
 ggml_backend_reg_t Registry::find_registration(std::string_view name) const {

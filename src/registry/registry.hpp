@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,7 +26,8 @@ public:
     /// A backend, and what keeps its code in memory.
     struct Entry {
         ggml_backend_reg_t registration;
-        Library library;  ///< null for a backend that is part of the program
+        Library library;     ///< null for a backend that is part of the program
+        std::string origin;  ///< the file it came from, empty likewise
     };
 
     /// A device, and whose it is. Kept here so that a device that is gone need not be asked.
@@ -46,7 +48,7 @@ public:
 
     /// Adds a backend and its devices; false if it is known already. Its devices are asked for
     /// here.
-    bool add(ggml_backend_reg_t registration, Library library = nullptr);
+    bool add(ggml_backend_reg_t registration, Library library = nullptr, std::string origin = {});
 
     /// Adds a device by itself, or does nothing if it is known.
     void add(ggml_backend_dev_t device);
@@ -54,9 +56,9 @@ public:
     /// Lists the devices of a known backend anew, after it has been told to change them.
     void refresh(ggml_backend_reg_t registration);
 
-    /// Drops a backend with its devices and gives what kept its code in memory. Fails with
-    /// `not_found` if it is not known.
-    Result<Library> remove(ggml_backend_reg_t registration);
+    /// Drops a backend with its devices and gives what was kept about it. Fails with `not_found` if
+    /// it is not known; it is not touched then.
+    Result<Entry> remove(ggml_backend_reg_t registration);
 
     /// The first backend or device of that name, in any case; null if there is none.
     ggml_backend_reg_t find_registration(std::string_view name) const;

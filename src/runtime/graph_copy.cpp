@@ -56,5 +56,143 @@ Result<OwnedBuffer> place_run(std::span<Tensor* const> tensors, BufferType& type
     }
     return buffer;
 }
+
+/// Gives all `tensors` memory of `type`: one buffer, or a multi-buffer where one would be too large.
+Result<OwnedBuffer> place_all(std::span<Tensor* const> tensors, BufferType& type) {
+    HEDDLE_TRY_ASSIGN(const std::vector<Run> runs, divide(tensors, type));
+    std::vector<OwnedBuffer> parts;
+    for (const Run& run : runs) {
+        HEDDLE_TRY_ASSIGN(OwnedBuffer part,
+                          place_run(tensors.subspan(run.first, run.count), type, run.bytes));
+        parts.push_back(std::move(part));
+    }
+    if (parts.empty()) return OwnedBuffer();
+    if (parts.size() == 1) return std::move(parts[0]);
+    std::vector<Buffer*> handles;
+    for (const OwnedBuffer& part : parts) handles.push_back(part.get());
+    HEDDLE_TRY_ASSIGN(Buffer* const all, make_multi_buffer(handles));
+    for (OwnedBuffer& part : parts) static_cast<void>(part.release());  // the multi-buffer has them
+    return OwnedBuffer(all);
 }
+
+// ---- tensors and graph -------------------------------------------------------------------------
+
+Result<> check_has_data(const Closure& closure) {
+    for (const Tensor* tensor : closure.tensors) {
+        if (tensor->data != nullptr || is_empty(*tensor)) continue;
+        return invalid("graph copy: ", describe(*tensor), " has no data");
+    }
+    return ok();
 }
+
+/// Copies a graph step by step; what is there is freed unless all steps are done.
+class Copier {
+public:
+    Copier(const Graph& graph, const Closure& closure) : graph_(graph), closure_(closure) {}
+    Copier(const Copier&) = delete;
+    Copier& operator=(const Copier&) = delete;
+    ~Copier() { free_graph_copy(copy_); }
+
+    Result<GraphCopy> run(BufferType& type) {
+        HEDDLE_TRY(make_contexts());
+        HEDDLE_TRY(copy_tensors());
+        HEDDLE_TRY(copy_nodes());
+        HEDDLE_TRY_ASSIGN(OwnedBuffer buffer, place_all(owners_, type));
+        copy_.buffer = buffer.release();
+        HEDDLE_TRY(copy_data());
+        return std::exchange(copy_, GraphCopy{});
+    }
+
+private:
+    Result<> make_contexts() {
+        std::size_t views = 0;
+        for (const Tensor* tensor : closure_.tensors) views += tensor->view_src != nullptr;
+        const std::size_t owners = closure_.tensors.size() - views;
+        const std::size_t graph_size =
+            graph_overhead(static_cast<std::size_t>(graph_.n_nodes), false);
+        HEDDLE_TRY_ASSIGN(copy_.ctx_allocated,
+                          make_context(owners * kTensorOverhead + graph_size, nullptr, true));
+        HEDDLE_TRY_ASSIGN(copy_.ctx_unallocated,
+                          make_context(views * kTensorOverhead, nullptr, true));
+        return ok();
+    }
+
+    Tensor* copy_of(const Tensor* tensor) const {
+        return tensor == nullptr ? nullptr : copies_[closure_.index_of.at(tensor)];
+    }
+
+    /// Sources and roots come before their users, so their copies are there. How much memory a
+    /// tensor needs may depend on them.
+    Result<> copy_tensors() {
+        copies_.reserve(closure_.tensors.size());
+        for (const Tensor* tensor : closure_.tensors) {
+            const bool is_view = tensor->view_src != nullptr;
+            Context& context = *(is_view ? copy_.ctx_unallocated : copy_.ctx_allocated);
+            TensorSpec spec = TensorSpec::like(*tensor);
+            spec.stride = strides_of(*tensor);
+            HEDDLE_TRY_ASSIGN(Tensor* const copy, new_tensor(context, spec));
+            copy->op = tensor->op;
+            copy->flags = tensor->flags;
+            std::memcpy(copy->op_params, tensor->op_params, sizeof copy->op_params);
+            set_name(*copy, name_of(*tensor));
+            for (int i = 0; i < kMaxSources; ++i) copy->src[i] = copy_of(tensor->src[i]);
+            copy->view_src = copy_of(tensor->view_src);
+            copy->view_offs = tensor->view_offs;
+            copies_.push_back(copy);
+            if (!is_view) owners_.push_back(copy);
+        }
+        return ok();
+    }
+
+    Result<> copy_nodes() {
+        HEDDLE_TRY_ASSIGN(copy_.graph, new_graph(*copy_.ctx_allocated,
+                                                 static_cast<std::size_t>(graph_.n_nodes), false));
+        for (const Tensor* node : nodes_of(graph_)) {
+            HEDDLE_TRY(append_node(*copy_.graph, *copy_of(node)));
+        }
+        return ok();
+    }
+
+    Result<> copy_data() {
+        for (std::size_t i = 0; i < copies_.size(); ++i) {
+            Tensor& copy = *copies_[i];
+            if (copy.view_src == nullptr) {
+                if (!is_empty(copy)) HEDDLE_TRY(copy_contents(*closure_.tensors[i], copy));
+            } else if (copy.view_src->data != nullptr) {  // else a view of an empty tensor
+                HEDDLE_TRY(place_view(copy));
+            }
+        }
+        return ok();
+    }
+
+    /// Tensors in a context are in no buffer; their data are where they point to.
+    static Result<> copy_contents(const Tensor& from, Tensor& to) {
+        if (from.buffer != nullptr) return copy_tensor(from, to);
+        return write_tensor(to, from.data, 0, byte_size(from));
+    }
+
+    const Graph& graph_;
+    const Closure& closure_;
+    std::vector<Tensor*> copies_;  ///< in the order of the closure
+    std::vector<Tensor*> owners_;  ///< those with memory of their own
+    GraphCopy copy_{};
+};
+
+}  // namespace
+
+Result<GraphCopy> copy_graph_to(Stream& stream, const Graph& graph) {
+    HEDDLE_TRY_ASSIGN(BufferType* const type, default_buffer_type(stream));
+    // Leafs that no node needs are not copied; they may have no data.
+    HEDDLE_TRY_ASSIGN(const Closure closure, closure_of(slice(graph, 0, graph.n_nodes)));
+    HEDDLE_TRY(check_has_data(closure));
+    return Copier(graph, closure).run(*type);
+}
+
+void free_graph_copy(GraphCopy& copy) noexcept {
+    free_buffer(copy.buffer);
+    destroy_context(copy.ctx_allocated);
+    destroy_context(copy.ctx_unallocated);
+    copy = {};
+}
+
+}  // namespace heddle

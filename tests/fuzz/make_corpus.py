@@ -87,6 +87,7 @@ SEEDS = {
         bytes(128),
         alignment=64,
     ),
+    "unknown_type": model(tensors=[tensor("a", [1], 0x47000000, 0)], data=bytes(32)),
     "huge": model(
         tensors=[
             tensor("a", [0x7FFFFFFFFFFFFFC0], 24, 0),

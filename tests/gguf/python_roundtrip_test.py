@@ -1,22 +1,30 @@
 """Files written here are read by the Python package `gguf`, and the reverse.
 
-    python_roundtrip_test.py WRITE_SAMPLE PRINT_SAMPLE
+    python_roundtrip_test.py WRITE_SAMPLE PRINT_SAMPLE PACKAGE_DIR
 
-Ends with 77 where the package cannot be imported: the test is then skipped.
+Installs the package into PACKAGE_DIR if this Python does not have it. Ends with 77 where that cannot be
+done: the test is then skipped.
 """
 
+import importlib
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(sys.argv[3])
 try:
     import gguf
     import numpy
-except ImportError as error:
-    print(f"skipped: {error}")
-    sys.exit(77)
+except ImportError:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", sys.argv[3], "gguf"]
+    if subprocess.run(pip, check=False).returncode != 0:
+        print("skipped: the package gguf can neither be imported nor installed")
+        sys.exit(77)
+    importlib.invalidate_caches()
+    import gguf
+    import numpy
 
 TYPE_NAMES = {
     gguf.GGUFValueType.UINT8: "u8",
@@ -136,4 +144,4 @@ def main(write_sample, print_sample):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:3])

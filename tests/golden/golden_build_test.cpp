@@ -64,10 +64,6 @@ protected:
     CaseFile cases_;
 };
 
-Result<OwnedContext> context_for(const OpCase& golden) {
-    return make_header_context(3 * golden.sources.size() + 1);
-}
-
 /// Puts the recorded result where an op would have written it.
 void write_recorded(const Recorded& recorded, std::span<std::byte> storage) {
     const bool is_dense =
@@ -89,7 +85,7 @@ TEST_P(GoldenFile, BuildersMakeTheRecordedNode) {
 
 TEST_P(GoldenFile, RawNodesAreSuchAsTheirOpBuilds) {
     for (const OpCase& golden : cases_.ops) {
-        const auto context = context_for(golden);
+        const auto context = make_raw_context(golden);
         ASSERT_TRUE(context) << context.error().message;
         const auto raw = make_raw_node(golden, **context);
         ASSERT_TRUE(raw) << raw.error().message;
@@ -101,7 +97,7 @@ TEST_P(GoldenFile, RawNodesAreSuchAsTheirOpBuilds) {
 
 TEST_P(GoldenFile, RecordedResultsPassTheirOwnComparison) {
     for (const OpCase& golden : cases_.ops) {
-        const auto context = context_for(golden);
+        const auto context = make_raw_context(golden);
         ASSERT_TRUE(context) << context.error().message;
         auto raw = make_raw_node(golden, **context);
         ASSERT_TRUE(raw) << raw.error().message;

@@ -25,8 +25,10 @@ inline void log(ggml_log_level level, const std::string& line) noexcept {
     void* user_data = nullptr;
     ggml_log_get(&callback, &user_data);
     if (callback == nullptr) return;
-    callback(level, line.c_str(), user_data);
-    callback(GGML_LOG_LEVEL_CONT, "\n", user_data);
+    try {
+        callback(level, (line + '\n').c_str(), user_data);
+    } catch (...) {
+    }
 }
 
 /// Tells the program about a failure: its log, and heddle_last_error() where there is one.

@@ -22,7 +22,8 @@ struct Means {
 };
 
 /// Computes the steps in order; all is done on return. Fails with `aborted` if the check said stop,
-/// and with what a kernel says that meets data it cannot compute with; later steps are not begun then.
+/// and with what a kernel says that meets data it cannot compute with; later steps are not begun
+/// then.
 Result<> execute(const Plan& plan, const Means& means);
 
 }  // namespace heddle::cpu

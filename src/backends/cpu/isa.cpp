@@ -4,6 +4,10 @@
 
 #include <vector>
 
+#if defined(__linux__) && defined(__aarch64__)
+#include <sys/prctl.h>
+#endif
+
 namespace heddle::cpu {
 namespace {
 
@@ -32,6 +36,9 @@ Features features_of(std::int64_t best) {
 #elif HWY_ARCH_ARM
     has.neon = has.arm_fma = best <= HWY_NEON;
     has.sve = best <= HWY_SVE;
+#if defined(PR_SVE_GET_VL)
+    if (has.sve) has.sve_bytes = prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK;
+#endif
 #elif HWY_ARCH_RVV
     has.riscv_v = best <= HWY_RVV;
 #elif HWY_ARCH_PPC
@@ -63,7 +70,8 @@ Result<> use_isa(std::string_view name) {
             if (name == hwy::TargetName(target)) chosen = target;
         }
         if (chosen == 0) {
-            return failure(Errc::not_found, "instruction set '", name, "' is not among best, ", known);
+            return failure(Errc::not_found, "instruction set '", name, "' is not among best, ",
+                           known);
         }
     } else {
         targets();  // remembered before the first choice hides the others

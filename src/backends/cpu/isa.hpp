@@ -12,8 +12,8 @@ namespace heddle::cpu {
 /// plain one last. A null pointer follows the last name.
 std::span<const char* const> isa_names();
 
-/// From now on kernels run in the form for instruction set `name`; "best" goes back to the best one.
-/// For the whole process. No graph may be running.
+/// From now on kernels run in the form for instruction set `name`; "best" goes back to the best
+/// one. For the whole process. No graph may be running.
 Result<> use_isa(std::string_view name);
 
 /// What the forms in use need of the processor. Names as features go by in the C API.
@@ -23,7 +23,7 @@ struct Features {
     bool avx512 = false, avx512_vbmi = false, avx512_vnni = false;
     bool neon = false, arm_fma = false, sve = false;
     bool riscv_v = false, vsx = false, wasm_simd = false;
-    int sve_bytes = 0, rvv_bytes = 0;
+    int sve_bytes = 0;  ///< of a vector
 };
 
 /// Features of the best form this machine can run.

@@ -21,26 +21,29 @@ struct Range {
 /// What the tasks of one node share. The executor owns it.
 class Gate {
 public:
-    virtual void sync() = 0;                      ///< until every task of the node is here
-    virtual void fail(std::string message) = 0;   ///< the first message of a node is kept
+    virtual void sync() = 0;                     ///< until every task of the node is here
+    virtual void fail(std::string message) = 0;  ///< the first message of a node is kept
     std::atomic<std::int64_t> next_chunk{0};
 
 protected:
     ~Gate() = default;
 };
 
-/// One share of the work of a node. All `count` tasks of a node run at the same time, one per thread.
+/// One share of the work of a node. All `count` tasks of a node run at the same time, one per
+/// thread.
 struct Task {
     int index = 0;
     int count = 1;
-    std::byte* scratch = nullptr;  ///< shared by all tasks; as large as demanded, aligned to 64 bytes
+    std::byte* scratch =
+        nullptr;  ///< shared by all tasks; as large as demanded, aligned to 64 bytes
     Gate* gate = nullptr;
     bool plain = false;  ///< reference mode: no shortcuts that change results
 
     /// This task's part of `n` equal pieces of work; parts differ by one at most.
     Range share(std::int64_t n) const { return {n * index / count, n * (index + 1) / count}; }
 
-    /// The number of a piece that no other task has taken, counting from 0. For work of uneven size.
+    /// The number of a piece that no other task has taken, counting from 0. For work of uneven
+    /// size.
     std::int64_t take() const { return gate->next_chunk.fetch_add(1, std::memory_order_relaxed); }
 
     /// Waits for the other tasks of this node. Every task must call it equally often.
@@ -48,8 +51,8 @@ struct Task {
         if (count > 1) gate->sync();
     }
 
-    /// Reports data that cannot be computed with, such as an index out of range. The node's result is
-    /// void, the graph stops after it; the task still returns normally.
+    /// Reports data that cannot be computed with, such as an index out of range. The node's result
+    /// is void, the graph stops after it; the task still returns normally.
     void fail(std::string message) const { gate->fail(std::move(message)); }
 };
 
@@ -59,8 +62,8 @@ struct Demand {
     std::size_t scratch = 0;
 };
 
-/// Fewer tasks where the work is too small to be worth waking a thread for. `bytes` is what is moved,
-/// `flops` what is computed; `pieces` how far the work can be cut.
+/// Fewer tasks where the work is too small to be worth waking a thread for. `bytes` is what is
+/// moved, `flops` what is computed; `pieces` how far the work can be cut.
 int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int threads);
 
 /// As many tasks as rows of the result, as far as that is worthwhile.
@@ -71,8 +74,8 @@ struct Kernel {
     std::string_view name;
     Op op;
 
-    /// Empty if this kernel can run the node, else why not. Looks at types, shapes and strides, never
-    /// at data.
+    /// Empty if this kernel can run the node, else why not. Looks at types, shapes and strides,
+    /// never at data.
     std::string_view (*objection)(const Tensor& node);
 
     /// Computes this task's share. Reads sources, writes the result, allocates nothing.
@@ -103,7 +106,8 @@ std::span<const Kernel> custom_kernels();       ///< the caller's own functions
 
 /// The address of element (i0, i1, i2, i3); for block types i0 counts blocks.
 template <class T = std::byte>
-T* at(const Tensor& t, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+T* at(const Tensor& t, std::int64_t i0, std::int64_t i1 = 0, std::int64_t i2 = 0,
+      std::int64_t i3 = 0) {
     const std::size_t offset =
         static_cast<std::size_t>(i0) * t.nb[0] + static_cast<std::size_t>(i1) * t.nb[1] +
         static_cast<std::size_t>(i2) * t.nb[2] + static_cast<std::size_t>(i3) * t.nb[3];
@@ -119,7 +123,8 @@ struct Row {
 template <class Body>
 void for_rows(const Tensor& t, Range range, Body&& body) {
     if (range.begin >= range.end) return;
-    Row row{range.begin % t.ne[1], range.begin / t.ne[1] % t.ne[2], range.begin / (t.ne[1] * t.ne[2])};
+    Row row{range.begin % t.ne[1], range.begin / t.ne[1] % t.ne[2],
+            range.begin / (t.ne[1] * t.ne[2])};
     for (std::int64_t r = range.begin; r < range.end; ++r) {
         body(row);
         if (++row.i1 < t.ne[1]) continue;

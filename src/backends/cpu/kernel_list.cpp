@@ -11,10 +11,9 @@ namespace {
 class KernelTable {
 public:
     KernelTable() {
-        for (const auto family :
-             {elementwise_kernels(), rows_kernels(), movement_kernels(), products_kernels(),
-              attention_kernels(), vision_kernels(), recurrent_kernels(), training_kernels(),
-              custom_kernels()}) {
+        for (const auto family : {elementwise_kernels(), rows_kernels(), movement_kernels(),
+                                  products_kernels(), attention_kernels(), vision_kernels(),
+                                  recurrent_kernels(), training_kernels(), custom_kernels()}) {
             for (const Kernel& kernel : family) by_op_[kernel.op].push_back(&kernel);
         }
     }
@@ -32,6 +31,13 @@ private:
 /// A task should keep a thread busy for longer than it takes to wake it: a few microseconds.
 constexpr double kBytesPerTask = 32 * 1024;
 constexpr double kFlopsPerTask = 64 * 1024;
+
+/// Bytes from the first to past the last element, nearly: `byte_size` without looking up the type,
+/// because this is asked for every operand of every node.
+double reach_of(const Tensor& t) {
+    const auto along = [&](int d) { return static_cast<std::size_t>(t.ne[d]) * t.nb[d]; };
+    return static_cast<double>(std::max({along(0), along(1), along(2), along(3)}));
+}
 
 }  // namespace
 
@@ -58,9 +64,9 @@ int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int thread
 
 Demand rows_demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
-    double bytes = static_cast<double>(byte_size(node));
+    double bytes = reach_of(node);
     for (const Tensor* source : node.src) {
-        if (source != nullptr) bytes += static_cast<double>(byte_size(*source));
+        if (source != nullptr) bytes += reach_of(*source);
     }
     return {.tasks = worthwhile_tasks(bytes, 0, row_count(node), threads)};
 }

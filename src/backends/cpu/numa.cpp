@@ -28,7 +28,8 @@ CpuList NumaPolicy::cpus_for(int index) const {
     }
     if (strategy == GGML_NUMA_STRATEGY_ISOLATE) {
         for (const NumaNode& node : nodes) {
-            if (std::binary_search(node.cpus.begin(), node.cpus.end(), cpu_at_start)) return node.cpus;
+            if (std::binary_search(node.cpus.begin(), node.cpus.end(), cpu_at_start))
+                return node.cpus;
         }
     }
     if (strategy == GGML_NUMA_STRATEGY_NUMACTL) return cpus_at_start;

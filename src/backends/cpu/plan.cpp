@@ -40,17 +40,13 @@ public:
 
     /// False if something is wrong; `explain` then says what.
     bool accepts(const Tensor& node) {
-        static const std::array<std::uint16_t, GGML_OP_COUNT> required = required_operands();
-        if (static_cast<unsigned>(node.op) >= GGML_OP_COUNT) return false;
-        unsigned present = 0;
-        bool good = !checks_memory_ || is_readable(node);
-        for (unsigned slot = 0; slot < kMaxSources; ++slot) {
-            const Tensor* source = node.src[slot];
-            if (source == nullptr) continue;
-            present |= 1u << slot;
-            good &= !checks_memory_ || is_readable(*source);
+        if (!has_required_operands(node)) return false;
+        if (!checks_memory_) return true;
+        if (!is_readable(node)) return false;
+        for (const Tensor* source : node.src) {
+            if (source != nullptr && !is_readable(*source)) return false;
         }
-        return good && (present & required[node.op]) == required[node.op];
+        return true;
     }
 
     Error explain(const Tensor& node) {
@@ -91,6 +87,16 @@ bool is_left_out(const Tensor& node) {
 }
 
 }  // namespace
+
+bool has_required_operands(const Tensor& node) {
+    static const std::array<std::uint16_t, GGML_OP_COUNT> required = required_operands();
+    if (static_cast<unsigned>(node.op) >= GGML_OP_COUNT) return false;
+    unsigned slot = 0;
+    for (unsigned wanted = required[node.op]; wanted != 0; wanted >>= 1, ++slot) {
+        if ((wanted & 1) != 0 && node.src[slot] == nullptr) return false;
+    }
+    return true;
+}
 
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan) {
     const int ordinary_threads = std::min(threads, usable_cpus());

@@ -27,13 +27,16 @@ struct Plan {
 /// Whether planning insists on operands in host memory. Sizes can be planned before there is any.
 enum class Memory { unchecked, checked };
 
-/// Plans `graph` for `threads` threads. Left out are nodes that only describe data and nodes that are
-/// not marked to be computed. Fails, with the reason, if there is a node that no kernel runs; `plan`
-/// keeps its memory from call to call.
+/// Plans `graph` for `threads` threads. Left out are nodes that only describe data and nodes that
+/// are not marked to be computed. Fails, with the reason, if there is a node that no kernel runs;
+/// `plan` keeps its memory from call to call.
 ///
-/// Ordinary kernels get no more tasks than there are processors, however many threads are asked for:
-/// they would only stand in each other's way. Functions of the caller's get all they ask for.
+/// Ordinary kernels get no more tasks than there are processors, however many threads are asked
+/// for: they would only stand in each other's way. Functions of the caller's get all they ask for.
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan);
+
+/// Whether `node` has an op of ours and all operands that the op cannot do without.
+bool has_required_operands(const Tensor& node);
 
 /// Memory that grows when needed, aligned to 64 bytes.
 class Scratch {

@@ -13,8 +13,8 @@ namespace {
 
 /// Pools that rest between graphs, so that no graph pays for making threads.
 ///
-/// They belong to the process, because programs make streams for single graphs. When the process ends,
-/// or this library is unloaded, their threads are joined.
+/// They belong to the process, because programs make streams for single graphs. When the process
+/// ends, or this library is unloaded, their threads are joined.
 class PoolCache {
 public:
     PoolCache() {

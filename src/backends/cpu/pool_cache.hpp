@@ -6,7 +6,8 @@
 
 namespace heddle::cpu {
 
-/// A pool in the hands of one graph at a time: the caller's, or a kept one that goes back afterwards.
+/// A pool in the hands of one graph at a time: the caller's, or a kept one that goes back
+/// afterwards.
 class PoolLease {
 public:
     PoolLease() = default;  ///< no pool: one thread is enough
@@ -30,8 +31,9 @@ private:
     std::unique_ptr<ThreadPool> kept_;
 };
 
-/// A pool of at least `threads` threads: `preferred`, where that is large enough and nobody computes
-/// with it, or else one that an earlier graph has given back, or a new one. None for one thread.
+/// A pool of at least `threads` threads: `preferred`, where that is large enough and nobody
+/// computes with it, or else one that an earlier graph has given back, or a new one. None for one
+/// thread.
 Result<PoolLease> lease_pool(int threads, ThreadPool* preferred);
 
 }  // namespace heddle::cpu

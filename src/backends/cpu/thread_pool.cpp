@@ -19,8 +19,8 @@ using namespace heddle::cpu;
 
 namespace {
 
-/// An idle thread spins for this long for each unit of `poll`; with the default of 50 that bridges the
-/// gaps inside a graph and between the graphs of a busy program, and no more.
+/// An idle thread spins for this long for each unit of `poll`; with the default of 50 that bridges
+/// the gaps inside a graph and between the graphs of a busy program, and no more.
 constexpr int kSpinPerPollUs = 4;
 constexpr std::uint32_t kMostPoll = 100;
 
@@ -35,8 +35,8 @@ CpuList cpus_of_mask(const ggml_threadpool_params& params) {
     return cpus;
 }
 
-/// Processors for thread `index`; empty: leave it alone. Strict pools deal them out one by one, to the
-/// workers first and to the caller last.
+/// Processors for thread `index`; empty: leave it alone. Strict pools deal them out one by one, to
+/// the workers first and to the caller last.
 CpuList cpus_for_thread(const ggml_threadpool_params& params, int index) {
     CpuList cpus = cpus_of_mask(params);
     if (cpus.empty() || !params.strict_cpu) return cpus;
@@ -62,9 +62,15 @@ Result<> heddle::cpu::set_thread_priority(ggml_sched_priority priority) {
     sched_param param{};
     int policy = SCHED_FIFO;
     switch (priority) {
-        case GGML_SCHED_PRIO_MEDIUM: param.sched_priority = 40; break;
-        case GGML_SCHED_PRIO_HIGH: param.sched_priority = 80; break;
-        case GGML_SCHED_PRIO_REALTIME: param.sched_priority = 90; break;
+        case GGML_SCHED_PRIO_MEDIUM:
+            param.sched_priority = 40;
+            break;
+        case GGML_SCHED_PRIO_HIGH:
+            param.sched_priority = 80;
+            break;
+        case GGML_SCHED_PRIO_REALTIME:
+            param.sched_priority = 90;
+            break;
         default:
 #if defined(__linux__)
             policy = SCHED_BATCH;
@@ -165,8 +171,9 @@ void ggml_threadpool::run(Job job, int count) {
     wait_for_tasks();
 }
 
-/// A task can be claimed once for each job. The numbers only grow, so a thread that comes late, with
-/// the ticket of a job long done, claims nothing; and one who did claim keeps the job from ending.
+/// A task can be claimed once for each job. The numbers only grow, so a thread that comes late,
+/// with the ticket of a job long done, claims nothing; and one who did claim keeps the job from
+/// ending.
 bool ggml_threadpool::claim(int task, std::uint64_t job) {
     std::atomic<std::uint64_t>& last = seats_[static_cast<std::size_t>(task)].claimed;
     std::uint64_t seen = last.load(std::memory_order_relaxed);

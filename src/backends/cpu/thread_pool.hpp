@@ -29,9 +29,10 @@ inline void relax() {
 
 /// Threads that wait for work. The caller is thread 0 and works along; the others persist.
 ///
-/// A job has as many tasks as its caller says. Thread i prefers task i, so that it meets data it has
-/// seen before, but whoever is done takes a task that nobody has begun: a sleeping thread is never
-/// waited for unless the tasks wait for each other. Idle threads spin for a while, then sleep.
+/// A job has as many tasks as its caller says. Thread i prefers task i, so that it meets data it
+/// has seen before, but whoever is done takes a task that nobody has begun: a sleeping thread is
+/// never waited for unless the tasks wait for each other. Idle threads spin for a while, then
+/// sleep.
 struct ggml_threadpool {
 public:
     using Params = ggml_threadpool_params;
@@ -53,8 +54,8 @@ public:
     void resume();  ///< threads spin again before they sleep
     bool is_paused() const { return paused_.load(std::memory_order_relaxed); }
 
-    /// Claims the pool for one user, who must `leave` it; false if it has one. A paused pool resumes,
-    /// and its priority and processors are applied to the calling thread.
+    /// Claims the pool for one user, who must `leave` it; false if it has one. A paused pool
+    /// resumes, and its priority and processors are applied to the calling thread.
     bool try_enter();
     void leave();
 
@@ -68,7 +69,8 @@ private:
 
     /// A thread's place. Each has a cache line of its own.
     struct alignas(64) Seat {
-        std::atomic<std::uint64_t> claimed{0};   ///< the last job whose task of this number was taken
+        std::atomic<std::uint64_t> claimed{
+            0};  ///< the last job whose task of this number was taken
         std::atomic<std::uint32_t> sleeping{0};  ///< 1: its thread sleeps, or is about to
         std::thread thread;
     };

@@ -164,7 +164,8 @@ std::string cpu_model() {
 std::size_t physical_memory() {
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGE_SIZE)
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-    if (pages > 0 && page > 0) return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
+    if (pages > 0 && page > 0)
+        return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
 #endif
     return 0;
 }

@@ -21,12 +21,12 @@ struct NumaNode {
     CpuList cpus;
 };
 
-/// The nodes that have processors, by number. `root` holds the files of the kernel; empty where there
-/// are none.
+/// The nodes that have processors, by number. `root` holds the files of the kernel; empty where
+/// there are none.
 std::vector<NumaNode> read_numa_nodes(const std::string& root = "/sys/devices/system/node");
 
-/// How many processors the quota in file `path` ("200000 100000", or "max 100000") amounts to, rounded
-/// up; 0 for no limit.
+/// How many processors the quota in file `path` ("200000 100000", or "max 100000") amounts to,
+/// rounded up; 0 for no limit.
 int read_cpu_quota(const std::string& path = "/sys/fs/cgroup/cpu.max");
 
 /// How many processors this process may keep busy at once: those it may run on when this is first

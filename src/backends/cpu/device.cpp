@@ -1,0 +1,39 @@
+#include "backends/cpu/device.hpp"
+
+#include "backends/cpu/topology.hpp"
+#include "runtime/host_buffer.hpp"
+
+namespace heddle::cpu {
+
+CpuDevice::CpuDevice(ggml_backend_reg_t registration) : Device(registration), model_(cpu_model()) {}
+
+plugin::MemoryAmount CpuDevice::memory() {
+    // What other programs hold can be swapped out or given up, so all of it counts as free.
+    const std::size_t total = physical_memory();
+    return {.free = total, .total = total};
+}
+
+ggml_backend_buffer_type_t CpuDevice::buffer_type() { return ggml_backend_cpu_buffer_type(); }
+
+std::string_view CpuDevice::objection(const ggml_tensor& node) {
+    if (!has_required_operands(node)) return "an operand is missing";
+    std::string_view reason;
+    return choose_kernel(node, &reason) != nullptr ? std::string_view{} : reason;
+}
+
+bool CpuDevice::accepts(ggml_backend_buffer_type_t type) { return ggml_backend_buft_is_host(type); }
+
+Result<ggml_backend_buffer_t> CpuDevice::adopt(void* memory, std::size_t size, std::size_t) {
+    return buffer_from_memory(memory, size);
+}
+
+ggml_backend_buffer_type_t* CpuDevice::extra_buffer_types() {
+    static ggml_backend_buffer_type_t none[] = {nullptr};
+    return none;
+}
+
+CpuStream* cpu_stream(ggml_backend_t stream) {
+    return plugin::stream_cast<CpuDevice, CpuStream>(stream);
+}
+
+}  // namespace heddle::cpu

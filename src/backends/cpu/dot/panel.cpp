@@ -1,0 +1,98 @@
+#include "backends/cpu/dot/panel.hpp"
+
+#include "backends/cpu/dot/convert.hpp"
+#include "backends/cpu/dot/dot.hpp"
+#include "backends/cpu/type_traits.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+/// Rows of blocks, four columns at a time; rows change faster, so that the columns stay near.
+template <Type kType>
+void multiply_blocks(const Panel& panel, const std::byte* const* b, float* const* out,
+                     int columns) {
+    const DotColumns dot = dot_columns_of(kType);
+    const auto* const* y = reinterpret_cast<const void* const*>(b);
+    for (int c = 0; c < columns; c += kDotColumns) {
+        const int width = columns - c < kDotColumns ? columns - c : kDotColumns;
+        const std::byte* row = panel.rows;
+        for (std::int64_t r = 0; r < panel.count; ++r, row += panel.pitch) {
+            float results[kDotColumns];
+            dot(panel.depth, row, y + c, results, width);
+            for (int i = 0; i < width; ++i) out[c + i][r] = results[i];
+        }
+    }
+}
+
+struct BlockEntry {
+    Type type;
+    MultiplyPanel multiply;
+};
+
+template <Type... kTypes>
+MultiplyPanel block_panel(Type type) {
+    static constexpr BlockEntry kEntries[] = {{kTypes, multiply_blocks<kTypes>}...};
+    for (const BlockEntry& entry : kEntries) {
+        if (entry.type == type) return entry.multiply;
+    }
+    return nullptr;
+}
+
+MultiplyPanel block_panel_of(Type type) {
+    return block_panel<
+        GGML_TYPE_Q1_0, GGML_TYPE_Q2_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
+        GGML_TYPE_Q5_1, GGML_TYPE_Q8_0, GGML_TYPE_MXFP4, GGML_TYPE_NVFP4, GGML_TYPE_IQ4_NL,
+        GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
+        GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0, GGML_TYPE_IQ1_S, GGML_TYPE_IQ1_M,
+        GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ3_S>(
+        type);
+}
+
+}  // namespace
+
+Type dot_type_of(Type type) {
+    const ggml_type_traits_cpu& traits = cpu_traits_of(type);
+    return traits.vec_dot != nullptr ? traits.vec_dot_type : GGML_TYPE_COUNT;
+}
+
+Multiplier multiplier_of(Type type) {
+    if (const MultiplyPanel plain = plain_panel_of(type); plain != nullptr) {
+        Multiplier multiplier{.dot_type = type, .prepared = GGML_TYPE_F32, .multiply = plain};
+        if (type == GGML_TYPE_F16) {
+            multiplier.prepare = round_to_f16_row;
+            multiplier.widen = f16_to_f32_row;
+        } else if (type == GGML_TYPE_BF16) {
+            multiplier.prepare = round_to_bf16_row;
+            multiplier.widen = bf16_to_f32_row;
+        }
+        return multiplier;
+    }
+    const Type other = dot_type_of(type);
+    if (other == GGML_TYPE_COUNT) return {};
+    return {.dot_type = other,
+            .prepared = other,
+            .prepare = cpu_traits_of(other).from_float,
+            .multiply = block_panel_of(type)};
+}
+
+std::size_t prepared_pitch(const Multiplier& multiplier, std::int64_t depth) {
+    constexpr std::size_t kLine = 64, kPage = 4096;
+    const std::size_t pitch = (row_size(multiplier.prepared, depth) + kLine - 1) / kLine * kLine;
+    // Rows a multiple of a page apart would crowd the same few places of the cache.
+    return pitch % kPage == 0 ? pitch + kLine : pitch;
+}
+
+void prepare_row(const Multiplier& multiplier, Type type, const void* from, void* to,
+                 std::int64_t depth) {
+    if (type == GGML_TYPE_F32 && multiplier.prepare != nullptr) {
+        multiplier.prepare(static_cast<const float*>(from), to, depth);
+    } else if (multiplier.widen != nullptr) {
+        multiplier.widen(from, static_cast<float*>(to), depth);
+    }
+}
+
+bool needs_preparing(const Multiplier& multiplier, Type type) {
+    return type == GGML_TYPE_F32 ? multiplier.prepare != nullptr : multiplier.widen != nullptr;
+}
+
+}  // namespace heddle::cpu

@@ -1,0 +1,49 @@
+#include "backends/cpu/stream.hpp"
+
+#include <algorithm>
+
+namespace heddle::cpu {
+namespace {
+
+Result<> run(const Plan& plan, const Settings& settings, Scratch& scratch) {
+    HEDDLE_TRY_ASSIGN(std::byte* const memory, scratch.reserve(plan.scratch));
+    return execute(plan, {.pool = settings.pool,
+                          .scratch = memory,
+                          .abort = settings.abort,
+                          .plain = settings.plain});
+}
+
+}  // namespace
+
+int planned_threads(int asked, const ThreadPool* pool) {
+    if (asked <= 0) return pool != nullptr ? pool->size() : GGML_DEFAULT_N_THREADS;
+    return pool != nullptr ? std::min(asked, pool->size()) : asked;
+}
+
+Result<> CpuStream::compute(Graph& graph) {
+    const int threads = planned_threads(settings.threads, settings.pool);
+    HEDDLE_TRY(make_plan(graph, threads, Memory::checked, plan_));
+    return run(plan_, settings, scratch_);
+}
+
+Result<std::unique_ptr<PreparedGraph>> CpuStream::plan(const Graph& graph) {
+    auto prepared = std::make_unique<PreparedGraph>();
+    prepared->settings = settings;
+    HEDDLE_TRY_ASSIGN(prepared->graph, GraphPlan::make(graph));
+    const int threads = planned_threads(settings.threads, settings.pool);
+    HEDDLE_TRY(make_plan(prepared->graph->graph(), threads, Memory::checked, prepared->plan));
+    HEDDLE_TRY(prepared->scratch.reserve(prepared->plan.scratch));
+    return prepared;
+}
+
+Result<> CpuStream::compute_plan(PreparedGraph& prepared) {
+    return run(prepared.plan, prepared.settings, prepared.scratch);
+}
+
+Result<> CpuStream::update_plan(PreparedGraph& prepared, const Graph& graph) {
+    HEDDLE_TRY_ASSIGN(const std::unique_ptr<PreparedGraph> fresh, plan(graph));
+    prepared = std::move(*fresh);
+    return ok();
+}
+
+}  // namespace heddle::cpu

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/cpu/execute.hpp"
+#include "backends/cpu/plan.hpp"
+#include "runtime/graph_plan.hpp"
+
+namespace heddle::cpu {
+
+/// How a stream computes.
+struct Settings {
+    int threads = GGML_DEFAULT_N_THREADS;
+    ThreadPool* pool = nullptr;  ///< the caller's
+    AbortCheck abort;
+    bool plain = false;  ///< reference mode
+};
+
+/// Threads to plan for: as many as asked for and the pool has; without a number, all of the pool.
+int planned_threads(int asked, const ThreadPool* pool);
+
+/// A graph of its own, made ready: the nodes, what runs them, the memory that takes.
+struct PreparedGraph {
+    std::unique_ptr<GraphPlan> graph;
+    Settings settings;  ///< of the stream when it was made
+    Plan plan;
+    Scratch scratch;
+};
+
+/// Computes on the processor; every call has done its work when it returns.
+class CpuStream {
+public:
+    static inline ggml_guid guid = {0xb5, 0xed, 0xad, 0x7d, 0x1e, 0xe2, 0xfa, 0x54,
+                                    0x58, 0x07, 0xf3, 0x59, 0x11, 0x27, 0x46, 0x09};
+
+    Settings settings;
+
+    const char* name() const { return "CPU"; }
+    Result<> compute(Graph& graph);
+
+    Result<std::unique_ptr<PreparedGraph>> plan(const Graph& graph);
+    Result<> compute_plan(PreparedGraph& prepared);
+    Result<> update_plan(PreparedGraph& prepared, const Graph& graph);
+
+private:
+    Plan plan_;        ///< its memory is used again
+    Scratch scratch_;  ///< grows, never shrinks
+};
+
+}  // namespace heddle::cpu

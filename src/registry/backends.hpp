@@ -1,0 +1,28 @@
+#pragma once
+
+#include "registry/loader.hpp"
+#include "registry/on_demand.hpp"
+#include "registry/plugin_report.hpp"
+#include "registry/registry.hpp"
+
+namespace heddle {
+
+/// Everything the process knows about backends.
+struct Backends {
+    Registry registry;
+    PluginReport report;
+    Loader loader{registry, report};
+    OnDemand on_demand{registry, loader};
+};
+
+/// The process's own. The first call registers what is built in. It is never destroyed: threads of
+/// backends may run until the very end.
+Backends& backends();
+
+/// Registers the backends this library was linked with, accelerators before the processor.
+void register_built_in(Backends& backends);
+
+/// What was found, loaded and rejected so far, and why.
+std::vector<PluginRecord> plugin_report();
+
+}  // namespace heddle

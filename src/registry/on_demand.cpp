@@ -1,0 +1,98 @@
+#include "registry/on_demand.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "heddle/heddle.h"
+
+namespace heddle {
+namespace {
+
+/// Short names of these plug-ins. Only they are loaded by a lookup: a mistyped device name must not
+/// make the library run code from some file.
+constexpr std::array<std::string_view, 1> kNames{"sim"};
+
+std::string_view plugin_part(std::string_view request) {
+    return request.substr(0, request.find(':'));
+}
+
+std::string_view name_in_list(std::string_view request) {
+    const auto known = std::find_if(kNames.begin(), kNames.end(), [&](std::string_view name) {
+        return same_name(name, plugin_part(request));
+    });
+    return known != kNames.end() ? *known : std::string_view{};
+}
+
+}  // namespace
+
+bool OnDemand::is_request(std::string_view name) { return !name_in_list(name).empty(); }
+
+bool OnDemand::is_current(const State& state) const {
+    const auto now = registry_.picture();
+    return std::any_of(now->entries.begin(), now->entries.end(), [&](const Registry::Entry& entry) {
+        return entry.registration == state.answer.registration;
+    });
+}
+
+Result<> OnDemand::configure(ggml_backend_reg_t registration, const std::string& parameters) {
+    void* found =
+        registration->iface.get_proc_address != nullptr
+            ? registration->iface.get_proc_address(registration, "heddle_backend_configure")
+            : nullptr;
+    if (found == nullptr) {
+        if (parameters.empty()) return ok();
+        return failure(Errc::unsupported, "takes no parameters, was given '", parameters, "'");
+    }
+    heddle_clear_error();
+    if (reinterpret_cast<bool (*)(const char*)>(found)(parameters.c_str())) return ok();
+    const std::string reason = heddle_last_error();  // left there by the plug-in
+    return invalid("does not accept the parameters '", parameters, "'", reason.empty() ? "" : ": ",
+                   reason);
+}
+
+OnDemand::Answer OnDemand::answer_of(ggml_backend_reg_t registration,
+                                     const Registry::Picture& before) const {
+    Answer answer{registration, nullptr};
+    const auto now = registry_.picture();
+    for (const Registry::Listed& listed : now->devices) {
+        if (listed.source != registration) continue;
+        if (answer.device == nullptr) answer.device = listed.device;
+        const bool is_new =
+            std::none_of(before.devices.begin(), before.devices.end(),
+                         [&](const Registry::Listed& old) { return old.device == listed.device; });
+        if (is_new) return {registration, listed.device};
+    }
+    return answer;  // the devices are the old ones: the first of them
+}
+
+Result<OnDemand::Answer> OnDemand::fulfil(std::string_view request,
+                                          Loader::Directories directories) {
+    const std::string_view name = name_in_list(request);
+    if (name.empty()) return failure(Errc::not_found, "there is no plug-in for '", request, "'");
+    const bool has_parameters = plugin_part(request).size() < request.size();
+    const std::string parameters(has_parameters ? request.substr(name.size() + 1) : "");
+
+    const std::lock_guard lock(mutex_);
+    const auto known = states_.find(name);
+    const bool loaded = known != states_.end() && is_current(known->second);
+    if (loaded && (!has_parameters || known->second.parameters == parameters)) {
+        return known->second.answer;
+    }
+
+    const auto before = registry_.picture();
+    const ggml_backend_reg_t registration =
+        loaded ? known->second.answer.registration : loader_.load_best(name, directories);
+    if (registration == nullptr) {
+        return failure(Errc::not_found, "there is no ", name, " plug-in that works here");
+    }
+    if (auto configured = configure(registration, parameters); !configured) {
+        if (!loaded) (void)loader_.unload(registration);
+        return std::move(configured).error().within(name);
+    }
+    registry_.refresh(registration);
+    const Answer answer = answer_of(registration, *before);
+    states_.insert_or_assign(std::string(name), State{parameters, answer});
+    return answer;
+}
+
+}  // namespace heddle

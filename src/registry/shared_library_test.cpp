@@ -1,0 +1,75 @@
+#include "registry/shared_library.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "registry/test_support.hpp"
+
+namespace heddle {
+namespace {
+
+using test::Directory;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+std::string refusal(const fs::path& path) {
+    const auto library = SharedLibrary::open(path);
+    return library ? "" : library.error().message;
+}
+
+TEST(SharedLibrary, FindsSymbolsAndClosesItself) {
+    const Directory directory;
+    const auto path = directory.put("good", "good.so");
+    {
+        auto library = SharedLibrary::open(path);
+        ASSERT_TRUE(library) << library.error().message;
+        EXPECT_NE(library->find("ggml_backend_init"), nullptr);
+        EXPECT_EQ(library->find("no_such_symbol"), nullptr);
+        EXPECT_TRUE(test::is_open(path));
+    }
+    EXPECT_FALSE(test::is_open(path));
+}
+
+TEST(SharedLibrary, RefusesWhatIsNoLibraryWithAReason) {
+    const Directory directory;
+    EXPECT_EQ(refusal(directory.path() / "missing.so"), "there is no such file");
+    EXPECT_EQ(refusal(directory.path()), "is not a file");
+    EXPECT_EQ(refusal(directory.write("text.so", "I am a text, not a library.")),
+              "is not a shared library");
+    EXPECT_EQ(refusal(directory.write("empty.so", "")), "is not a shared library");
+    EXPECT_EQ(refusal(""), "the name of a shared library is empty");
+    const fs::path pipe = directory.path() / "pipe.so";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_EQ(refusal(pipe), "is not a file");  // opening it would wait for ever
+}
+
+TEST(SharedLibrary, RefusesALibraryCutOffAtAnyLength) {
+    const Directory directory;
+    const auto path = directory.put("good", "cut.so");
+    const auto whole = fs::file_size(path);
+    for (int part = 15; part >= 0; --part) {
+        fs::resize_file(path, whole * static_cast<std::uintmax_t>(part) / 16);
+        auto library =
+            SharedLibrary::open(path);  // the end holds nothing that is mapped, so it may open
+        if (!library) {
+            EXPECT_NE(library.error().message, "") << part;
+        }
+        if (part < 8) {
+            EXPECT_FALSE(library) << part;
+        }
+    }
+}
+
+TEST(SharedLibrary, RefusesAProgramOfAnotherKindOfMachine) {
+    const Directory directory;
+    const auto path = directory.put("good", "foreign.so");
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4);
+    file.put(1);  // 32 bits
+    file.close();
+    EXPECT_EQ(refusal(path), "is not a shared library of this kind of machine");
+}
+
+}  // namespace
+}  // namespace heddle
