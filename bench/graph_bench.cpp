@@ -1,6 +1,6 @@
 // How long it takes to build graphs: create each node through the C API, then add it to the graph.
-// Prints nanoseconds per node and how they grow with the size of the graph. As in real programs, the
-// context lies in memory that the caller keeps from one graph to the next.
+// Prints nanoseconds per node and how they grow with the size of the graph. As in real programs,
+// the context lies in memory that the caller keeps from one graph to the next.
 
 #include <algorithm>
 #include <chrono>

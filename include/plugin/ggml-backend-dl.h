@@ -1,6 +1,8 @@
 /// Shared libraries at run time, for backends that load a driver themselves. C++ linkage.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <filesystem>
 #include <memory>
 
@@ -19,7 +21,7 @@ const char* dl_error();
 
 /// Closes a library.
 struct dl_handle_deleter {
-    void operator()(void* handle);
+    void operator()(void* handle) const { dlclose(handle); }
 };
 
 /// Owns an open library.

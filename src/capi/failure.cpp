@@ -94,6 +94,9 @@ void ggml_print_backtrace(void) {
 }
 
 const char* heddle_last_error(void) { return capi::last_error().c_str(); }
+void heddle_report_error(const char* sentence) {
+    if (sentence != nullptr) capi::report({Errc::device, sentence});
+}
 void heddle_clear_error(void) { capi::last_error().clear(); }
 void heddle_set_error_mode(enum heddle_error_mode mode) { capi::error_mode.store(mode); }
 enum heddle_error_mode heddle_get_error_mode(void) { return capi::error_mode.load(); }

@@ -16,7 +16,8 @@ protected:
         heddle_set_error_mode(HEDDLE_ERROR_MODE_ABORT);
         ggml_free(context);
     }
-    ggml_context* context = ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true});
+    ggml_context* context =
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true});
 };
 
 TEST_F(ReturnMode, ARefusedOpGivesNullAndTheSentence) {
@@ -55,9 +56,8 @@ TEST_F(ReturnMode, EachThreadHasASentenceOfItsOwn) {
 TEST(AbortMode, StopsTheProgramThroughTheCallback) {
     EXPECT_DEATH(
         {
-            ggml_set_abort_callback([](const char* message) {
-                fprintf(stderr, "callback got: %s\n", message);
-            });
+            ggml_set_abort_callback(
+                [](const char* message) { fprintf(stderr, "callback got: %s\n", message); });
             ggml_add(nullptr, nullptr, nullptr);
         },
         "callback got: ADD: the context is NULL");

@@ -93,13 +93,16 @@ ggml_tensor* ggml_get_first_tensor(const ggml_context* ctx) { return first_tenso
 ggml_tensor* ggml_get_next_tensor(const ggml_context*, ggml_tensor* tensor) {
     return next_tensor(*tensor);
 }
-ggml_tensor* ggml_get_tensor(ggml_context* ctx, const char* name) { return find_tensor(*ctx, name); }
+ggml_tensor* ggml_get_tensor(ggml_context* ctx, const char* name) {
+    return find_tensor(*ctx, name);
+}
 
 void* ggml_get_data(const ggml_tensor* tensor) { return tensor->data; }
 float* ggml_get_data_f32(const ggml_tensor* tensor) {
     return capi::made([&]() -> Result<float*> {
         HEDDLE_TRY(require(tensor, "get data", "the tensor"));
-        if (tensor->type != GGML_TYPE_F32) return invalid("get data: ", describe(*tensor), " is not f32");
+        if (tensor->type != GGML_TYPE_F32)
+            return invalid("get data: ", describe(*tensor), " is not f32");
         return static_cast<float*>(tensor->data);
     });
 }
@@ -156,12 +159,13 @@ void ggml_set_loss(ggml_tensor* tensor) {
 
 void ggml_print_object(const ggml_object* obj) {
     log_line(GGML_LOG_LEVEL_INFO, " - object: kind = ", static_cast<int>(obj->kind),
-             ", offset = ", obj->offset, ", size = ", obj->size, ", next = ",
-             static_cast<const void*>(obj->next));
+             ", offset = ", obj->offset, ", size = ", obj->size,
+             ", next = ", static_cast<const void*>(obj->next));
 }
 
 void ggml_print_objects(const ggml_context* ctx) {
     log_line(GGML_LOG_LEVEL_INFO, "objects in context ", static_cast<const void*>(ctx), ':');
-    for (const Object* object = ctx->first; object; object = object->next) ggml_print_object(object);
+    for (const Object* object = ctx->first; object; object = object->next)
+        ggml_print_object(object);
     log_line(GGML_LOG_LEVEL_INFO, "--- end ---");
 }

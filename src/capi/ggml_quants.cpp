@@ -1,9 +1,8 @@
 // Row functions of the block formats, under the names that compiled plug-ins link. All of them go
 // through the codec of their type.
 
-#include "ggml-quants.h"
-
 #include "capi/boundary.hpp"
+#include "ggml-quants.h"
 #include "quant/codec.hpp"
 
 using namespace heddle;
@@ -23,18 +22,18 @@ std::size_t encode(Type type, const float* src, void* dst, std::int64_t rows, st
 }  // namespace
 
 // One line per exported name: the three shapes differ only in the type.
-#define ENCODE_ROW(suffix, type)                                                         \
-    void quantize_row_##suffix##_ref(const float* x, block_##suffix* y, int64_t k) {     \
-        quant::codec_of(type)->encode(x, y, k);                                          \
+#define ENCODE_ROW(suffix, type)                                                     \
+    void quantize_row_##suffix##_ref(const float* x, block_##suffix* y, int64_t k) { \
+        quant::codec_of(type)->encode(x, y, k);                                      \
     }
-#define DECODE_ROW(suffix, type)                                                         \
-    void dequantize_row_##suffix(const block_##suffix* x, float* y, int64_t k) {         \
-        quant::codec_of(type)->decode(x, y, k);                                          \
+#define DECODE_ROW(suffix, type)                                                 \
+    void dequantize_row_##suffix(const block_##suffix* x, float* y, int64_t k) { \
+        quant::codec_of(type)->decode(x, y, k);                                  \
     }
-#define ENCODE_ROWS(suffix, type)                                                        \
+#define ENCODE_ROWS(suffix, type)                                                           \
     size_t quantize_##suffix(const float* src, void* dst, int64_t nrows, int64_t n_per_row, \
-                             const float* imatrix) {                                     \
-        return encode(type, src, dst, nrows, n_per_row, imatrix);                        \
+                             const float* imatrix) {                                        \
+        return encode(type, src, dst, nrows, n_per_row, imatrix);                           \
     }
 
 ENCODE_ROW(q1_0, GGML_TYPE_Q1_0)

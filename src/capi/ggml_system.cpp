@@ -37,15 +37,20 @@ FILE* ggml_fopen(const char* fname, const char* mode) {
 }
 
 bool ggml_guid_matches(ggml_guid_t guid_a, ggml_guid_t guid_b) {
-    return guid_a != nullptr && guid_b != nullptr && std::memcmp(guid_a, guid_b, sizeof(ggml_guid)) == 0;
+    return guid_a != nullptr && guid_b != nullptr &&
+           std::memcmp(guid_a, guid_b, sizeof(ggml_guid)) == 0;
 }
 
 const char* ggml_status_to_string(ggml_status status) {
     switch (status) {
-        case GGML_STATUS_ALLOC_FAILED: return "GGML status: error (failed to allocate memory)";
-        case GGML_STATUS_FAILED: return "GGML status: error (operation failed)";
-        case GGML_STATUS_SUCCESS: return "GGML status: success";
-        case GGML_STATUS_ABORTED: return "GGML status: warning (operation aborted)";
+        case GGML_STATUS_ALLOC_FAILED:
+            return "GGML status: error (failed to allocate memory)";
+        case GGML_STATUS_FAILED:
+            return "GGML status: error (operation failed)";
+        case GGML_STATUS_SUCCESS:
+            return "GGML status: success";
+        case GGML_STATUS_ABORTED:
+            return "GGML status: warning (operation aborted)";
     }
     return "GGML status: unknown";
 }

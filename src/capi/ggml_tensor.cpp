@@ -37,7 +37,9 @@ bool ggml_is_contiguously_allocated(const ggml_tensor* tensor) {
 bool ggml_is_contiguous_channels(const ggml_tensor* tensor) { return has_dense_channels(*tensor); }
 bool ggml_is_contiguous_rows(const ggml_tensor* tensor) { return has_dense_rows(*tensor); }
 
-bool ggml_are_same_shape(const ggml_tensor* t0, const ggml_tensor* t1) { return same_shape(*t0, *t1); }
+bool ggml_are_same_shape(const ggml_tensor* t0, const ggml_tensor* t1) {
+    return same_shape(*t0, *t1);
+}
 bool ggml_are_same_stride(const ggml_tensor* t0, const ggml_tensor* t1) {
     return same_strides(*t0, *t1);
 }

@@ -5,8 +5,8 @@
 
 #include "capi/boundary.hpp"
 #include "core/half.hpp"
-#include "ops/catalogue.hpp"
 #include "ggml-impl.h"
+#include "ops/catalogue.hpp"
 #include "quant/codec.hpp"
 #include "quant/traits.hpp"
 
@@ -16,7 +16,9 @@ int64_t ggml_blck_size(ggml_type type) { return block_size(type); }
 size_t ggml_type_size(ggml_type type) { return size_of(type); }
 size_t ggml_row_size(ggml_type type, int64_t ne) {
     const TypeInfo& info = type_info(type);
-    return info.block == 0 ? 0 : info.bytes * static_cast<std::size_t>(ne) / static_cast<std::size_t>(info.block);
+    return info.block == 0
+               ? 0
+               : info.bytes * static_cast<std::size_t>(ne) / static_cast<std::size_t>(info.block);
 }
 double ggml_type_sizef(ggml_type type) {
     const TypeInfo& info = type_info(type);
@@ -28,34 +30,61 @@ const ggml_type_traits* ggml_get_type_traits(ggml_type type) { return &quant::tr
 
 ggml_type ggml_ftype_to_ggml_type(ggml_ftype ftype) {
     switch (ftype) {
-        case GGML_FTYPE_ALL_F32: return GGML_TYPE_F32;
-        case GGML_FTYPE_MOSTLY_F16: return GGML_TYPE_F16;
-        case GGML_FTYPE_MOSTLY_BF16: return GGML_TYPE_BF16;
-        case GGML_FTYPE_MOSTLY_Q1_0: return GGML_TYPE_Q1_0;
-        case GGML_FTYPE_MOSTLY_Q2_0: return GGML_TYPE_Q2_0;
-        case GGML_FTYPE_MOSTLY_Q4_0: return GGML_TYPE_Q4_0;
-        case GGML_FTYPE_MOSTLY_Q4_1: return GGML_TYPE_Q4_1;
-        case GGML_FTYPE_MOSTLY_Q5_0: return GGML_TYPE_Q5_0;
-        case GGML_FTYPE_MOSTLY_Q5_1: return GGML_TYPE_Q5_1;
-        case GGML_FTYPE_MOSTLY_Q8_0: return GGML_TYPE_Q8_0;
-        case GGML_FTYPE_MOSTLY_MXFP4: return GGML_TYPE_MXFP4;
-        case GGML_FTYPE_MOSTLY_NVFP4: return GGML_TYPE_NVFP4;
-        case GGML_FTYPE_MOSTLY_Q2_K: return GGML_TYPE_Q2_K;
-        case GGML_FTYPE_MOSTLY_Q3_K: return GGML_TYPE_Q3_K;
-        case GGML_FTYPE_MOSTLY_Q4_K: return GGML_TYPE_Q4_K;
-        case GGML_FTYPE_MOSTLY_Q5_K: return GGML_TYPE_Q5_K;
-        case GGML_FTYPE_MOSTLY_Q6_K: return GGML_TYPE_Q6_K;
-        case GGML_FTYPE_MOSTLY_IQ1_S: return GGML_TYPE_IQ1_S;
-        case GGML_FTYPE_MOSTLY_IQ1_M: return GGML_TYPE_IQ1_M;
-        case GGML_FTYPE_MOSTLY_IQ2_XXS: return GGML_TYPE_IQ2_XXS;
-        case GGML_FTYPE_MOSTLY_IQ2_XS: return GGML_TYPE_IQ2_XS;
-        case GGML_FTYPE_MOSTLY_IQ2_S: return GGML_TYPE_IQ2_S;
-        case GGML_FTYPE_MOSTLY_IQ3_XXS: return GGML_TYPE_IQ3_XXS;
-        case GGML_FTYPE_MOSTLY_IQ3_S: return GGML_TYPE_IQ3_S;
-        case GGML_FTYPE_MOSTLY_IQ4_NL: return GGML_TYPE_IQ4_NL;
-        case GGML_FTYPE_MOSTLY_IQ4_XS: return GGML_TYPE_IQ4_XS;
+        case GGML_FTYPE_ALL_F32:
+            return GGML_TYPE_F32;
+        case GGML_FTYPE_MOSTLY_F16:
+            return GGML_TYPE_F16;
+        case GGML_FTYPE_MOSTLY_BF16:
+            return GGML_TYPE_BF16;
+        case GGML_FTYPE_MOSTLY_Q1_0:
+            return GGML_TYPE_Q1_0;
+        case GGML_FTYPE_MOSTLY_Q2_0:
+            return GGML_TYPE_Q2_0;
+        case GGML_FTYPE_MOSTLY_Q4_0:
+            return GGML_TYPE_Q4_0;
+        case GGML_FTYPE_MOSTLY_Q4_1:
+            return GGML_TYPE_Q4_1;
+        case GGML_FTYPE_MOSTLY_Q5_0:
+            return GGML_TYPE_Q5_0;
+        case GGML_FTYPE_MOSTLY_Q5_1:
+            return GGML_TYPE_Q5_1;
+        case GGML_FTYPE_MOSTLY_Q8_0:
+            return GGML_TYPE_Q8_0;
+        case GGML_FTYPE_MOSTLY_MXFP4:
+            return GGML_TYPE_MXFP4;
+        case GGML_FTYPE_MOSTLY_NVFP4:
+            return GGML_TYPE_NVFP4;
+        case GGML_FTYPE_MOSTLY_Q2_K:
+            return GGML_TYPE_Q2_K;
+        case GGML_FTYPE_MOSTLY_Q3_K:
+            return GGML_TYPE_Q3_K;
+        case GGML_FTYPE_MOSTLY_Q4_K:
+            return GGML_TYPE_Q4_K;
+        case GGML_FTYPE_MOSTLY_Q5_K:
+            return GGML_TYPE_Q5_K;
+        case GGML_FTYPE_MOSTLY_Q6_K:
+            return GGML_TYPE_Q6_K;
+        case GGML_FTYPE_MOSTLY_IQ1_S:
+            return GGML_TYPE_IQ1_S;
+        case GGML_FTYPE_MOSTLY_IQ1_M:
+            return GGML_TYPE_IQ1_M;
+        case GGML_FTYPE_MOSTLY_IQ2_XXS:
+            return GGML_TYPE_IQ2_XXS;
+        case GGML_FTYPE_MOSTLY_IQ2_XS:
+            return GGML_TYPE_IQ2_XS;
+        case GGML_FTYPE_MOSTLY_IQ2_S:
+            return GGML_TYPE_IQ2_S;
+        case GGML_FTYPE_MOSTLY_IQ3_XXS:
+            return GGML_TYPE_IQ3_XXS;
+        case GGML_FTYPE_MOSTLY_IQ3_S:
+            return GGML_TYPE_IQ3_S;
+        case GGML_FTYPE_MOSTLY_IQ4_NL:
+            return GGML_TYPE_IQ4_NL;
+        case GGML_FTYPE_MOSTLY_IQ4_XS:
+            return GGML_TYPE_IQ4_XS;
         case GGML_FTYPE_MOSTLY_Q4_1_SOME_F16:
-        case GGML_FTYPE_UNKNOWN: break;
+        case GGML_FTYPE_UNKNOWN:
+            break;
     }
     capi::fail(invalid("file type ", static_cast<int>(ftype), " does not name one element type"));
     return GGML_TYPE_COUNT;
@@ -65,16 +94,24 @@ ggml_type ggml_ftype_to_ggml_type(ggml_ftype ftype) {
 
 float ggml_fp16_to_fp32(ggml_fp16_t x) { return f16_to_f32(x); }
 ggml_fp16_t ggml_fp32_to_fp16(float x) { return f32_to_f16(x); }
-void ggml_fp16_to_fp32_row(const ggml_fp16_t* x, float* y, int64_t n) { quant::f16_to_f32_row(x, y, n); }
-void ggml_fp32_to_fp16_row(const float* x, ggml_fp16_t* y, int64_t n) { quant::f32_to_f16_row(x, y, n); }
+void ggml_fp16_to_fp32_row(const ggml_fp16_t* x, float* y, int64_t n) {
+    quant::f16_to_f32_row(x, y, n);
+}
+void ggml_fp32_to_fp16_row(const float* x, ggml_fp16_t* y, int64_t n) {
+    quant::f32_to_f16_row(x, y, n);
+}
 
 ggml_bf16_t ggml_fp32_to_bf16(float x) { return {f32_to_bf16(x)}; }
 float ggml_bf16_to_fp32(ggml_bf16_t x) { return bf16_to_f32(x.bits); }
-void ggml_bf16_to_fp32_row(const ggml_bf16_t* x, float* y, int64_t n) { quant::bf16_to_f32_row(x, y, n); }
+void ggml_bf16_to_fp32_row(const ggml_bf16_t* x, float* y, int64_t n) {
+    quant::bf16_to_f32_row(x, y, n);
+}
 void ggml_fp32_to_bf16_row_ref(const float* x, ggml_bf16_t* y, int64_t n) {
     quant::f32_to_bf16_row(x, y, n);
 }
-void ggml_fp32_to_bf16_row(const float* x, ggml_bf16_t* y, int64_t n) { quant::f32_to_bf16_row(x, y, n); }
+void ggml_fp32_to_bf16_row(const float* x, ggml_bf16_t* y, int64_t n) {
+    quant::f32_to_bf16_row(x, y, n);
+}
 
 // ---- quantisation ------------------------------------------------------------------------------
 
@@ -92,18 +129,19 @@ bool ggml_quantize_requires_imatrix(ggml_type type) {
     return codec != nullptr && codec->needs_importance;
 }
 
-size_t ggml_quantize_chunk(ggml_type type, const float* src, void* dst, int64_t start, int64_t nrows,
-                           int64_t n_per_row, const float* imatrix) {
+size_t ggml_quantize_chunk(ggml_type type, const float* src, void* dst, int64_t start,
+                           int64_t nrows, int64_t n_per_row, const float* imatrix) {
     return capi::value_or_fail(
         [&]() -> Result<std::size_t> {
             HEDDLE_TRY(capi::require(src, "quantize", "the source"));
             HEDDLE_TRY(capi::require(dst, "quantize", "the destination"));
             if (n_per_row <= 0 || nrows < 0 || start < 0 || start % n_per_row != 0) {
-                return invalid("quantize: ", nrows, " rows of ", n_per_row, " values from value ", start,
-                               " on are not whole rows");
+                return invalid("quantize: ", nrows, " rows of ", n_per_row, " values from value ",
+                               start, " on are not whole rows");
             }
             const std::size_t row = row_size(type, n_per_row);
-            std::byte* to = static_cast<std::byte*>(dst) + static_cast<std::size_t>(start / n_per_row) * row;
+            std::byte* to =
+                static_cast<std::byte*>(dst) + static_cast<std::size_t>(start / n_per_row) * row;
             HEDDLE_TRY(quant::encode_rows(type, src + start, to, nrows, n_per_row, imatrix));
             return static_cast<std::size_t>(nrows) * row;
         },
@@ -142,7 +180,8 @@ bool ggml_op_can_inplace(ggml_op op) {
 ggml_unary_op ggml_get_unary_op(const ggml_tensor* tensor) {
     return capi::value_or_fail(
         [&]() -> Result<ggml_unary_op> {
-            if (tensor->op != GGML_OP_UNARY) return invalid(describe(*tensor), " is not a UNARY node");
+            if (tensor->op != GGML_OP_UNARY)
+                return invalid(describe(*tensor), " is not a UNARY node");
             return static_cast<ggml_unary_op>(tensor->op_params[0]);
         },
         GGML_UNARY_OP_COUNT);
@@ -172,7 +211,8 @@ ggml_threadpool_params ggml_threadpool_params_default(int n_threads) {
     return params;
 }
 
-bool ggml_threadpool_params_match(const ggml_threadpool_params* p0, const ggml_threadpool_params* p1) {
+bool ggml_threadpool_params_match(const ggml_threadpool_params* p0,
+                                  const ggml_threadpool_params* p1) {
     return p0->n_threads == p1->n_threads && p0->prio == p1->prio && p0->poll == p1->poll &&
            p0->strict_cpu == p1->strict_cpu &&
            std::equal(std::begin(p0->cpumask), std::end(p0->cpumask), p1->cpumask);

@@ -30,11 +30,13 @@ TEST(TypeTraits, OfferTheConversionsThatTheFormatPromises) {
     };
     EXPECT_EQ(has(GGML_TYPE_F32), "");
     EXPECT_EQ(has(GGML_TYPE_I32), "");
-    for (const ggml_type both : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q6_K,
-                                 GGML_TYPE_IQ4_XS, GGML_TYPE_IQ3_S, GGML_TYPE_NVFP4, GGML_TYPE_TQ1_0}) {
+    for (const ggml_type both :
+         {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_XS,
+          GGML_TYPE_IQ3_S, GGML_TYPE_NVFP4, GGML_TYPE_TQ1_0}) {
         EXPECT_EQ(has(both), "to from") << ggml_type_name(both);
     }
-    for (const ggml_type decode : {GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ1_S, GGML_TYPE_IQ1_M}) {
+    for (const ggml_type decode :
+         {GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ1_S, GGML_TYPE_IQ1_M}) {
         EXPECT_EQ(has(decode), "to ") << ggml_type_name(decode);
     }
     EXPECT_EQ(has(GGML_TYPE_Q8_1), "from");
@@ -44,7 +46,8 @@ TEST(TypeTraits, OfferTheConversionsThatTheFormatPromises) {
 TEST(QuantizeChunk, WritesOnlyItsRows) {
     std::vector<float> values(3 * 32, 1.0f);
     std::vector<unsigned char> blocks(3 * 34, 0xEE);
-    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_Q8_0, values.data(), blocks.data(), 32, 1, 32, nullptr), 34u);
+    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_Q8_0, values.data(), blocks.data(), 32, 1, 32, nullptr),
+              34u);
     EXPECT_EQ(blocks[0], 0xEE);
     EXPECT_EQ(blocks[34 + 2], 127);
     EXPECT_EQ(blocks[68], 0xEE);
@@ -54,9 +57,12 @@ TEST(QuantizeChunk, RefusesWhatCannotBe) {
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     std::vector<float> values(64, 1.0f);
     std::vector<unsigned char> blocks(512);
-    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_Q8_0, values.data(), blocks.data(), 5, 1, 32, nullptr), 0u);
-    EXPECT_STREQ(heddle_last_error(), "quantize: 1 rows of 32 values from value 5 on are not whole rows");
-    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_I32, values.data(), blocks.data(), 0, 1, 32, nullptr), 0u);
+    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_Q8_0, values.data(), blocks.data(), 5, 1, 32, nullptr),
+              0u);
+    EXPECT_STREQ(heddle_last_error(),
+                 "quantize: 1 rows of 32 values from value 5 on are not whole rows");
+    EXPECT_EQ(ggml_quantize_chunk(GGML_TYPE_I32, values.data(), blocks.data(), 0, 1, 32, nullptr),
+              0u);
     EXPECT_NE(std::strlen(heddle_last_error()), 0u);
     EXPECT_EQ(ggml_ftype_to_ggml_type(GGML_FTYPE_UNKNOWN), GGML_TYPE_COUNT);
     heddle_set_error_mode(HEDDLE_ERROR_MODE_ABORT);

@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t kHostAlignment = 64;  // a cache line, and the widest vector
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+constexpr std::size_t round_up(std::size_t n, std::size_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
 
 Object* header_of(const Tensor& tensor) {
     auto* payload = reinterpret_cast<std::byte*>(const_cast<Tensor*>(&tensor));
@@ -100,8 +102,8 @@ Result<std::byte*> new_object(Context& context, ggml_object_type kind, std::size
     // `size` may be anything a caller computed: it is compared before it is rounded.
     if (size > available || round_up(size, kArenaAlignment) + sizeof(Object) > available) {
         return failure(Errc::out_of_memory, "context: not enough space in the memory pool (needed ",
-                       size, " bytes and ", sizeof(Object), " for its header, available ", available,
-                       " of ", context.size, ")");
+                       size, " bytes and ", sizeof(Object), " for its header, available ",
+                       available, " of ", context.size, ")");
     }
     auto* object = reinterpret_cast<Object*>(context.memory + used);
     *object = {used + sizeof(Object), round_up(size, kArenaAlignment), nullptr, kind, {}};
@@ -129,7 +131,8 @@ Result<Tensor*> new_tensor(Context& context, const TensorSpec& spec) {
     return tensor;
 }
 
-Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base, std::size_t offset) {
+Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base,
+                         std::size_t offset) {
     // Views of views share the root, so that one hop finds the memory.
     Tensor& root = base.view_src != nullptr ? *base.view_src : base;
     const std::size_t start = offset + (base.view_src != nullptr ? base.view_offs : 0);

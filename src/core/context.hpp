@@ -54,7 +54,8 @@ Result<Tensor*> new_tensor(Context& context, const TensorSpec& spec);
 
 /// A tensor that looks like `spec` and lives in the memory of `base`, `offset` bytes in.
 /// The densely packed size of `spec` must fit between there and the end of the root of `base`.
-Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base, std::size_t offset);
+Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base,
+                         std::size_t offset);
 
 /// All of `tensor` again, named "<name> (view)".
 Result<Tensor*> view_tensor(Context& context, Tensor& tensor);

@@ -60,7 +60,10 @@ struct Visit {
 class Expansion {
 public:
     Expansion(Graph& graph, bool compute)
-        : graph_(graph), compute_(compute), first_node_(graph.n_nodes), first_leaf_(graph.n_leafs) {}
+        : graph_(graph),
+          compute_(compute),
+          first_node_(graph.n_nodes),
+          first_leaf_(graph.n_leafs) {}
 
     Result<> run(Tensor& tensor) {
         auto done = walk(tensor);
@@ -111,7 +114,8 @@ private:
     }
 
     bool passes_mark_on(const Tensor& tensor) const {
-        return compute_ && std::any_of(tensor.src, tensor.src + kMaxSources, [](const Tensor* source) {
+        return compute_ &&
+               std::any_of(tensor.src, tensor.src + kMaxSources, [](const Tensor* source) {
                    return source != nullptr && is_unmarked(*source);
                });
     }
@@ -154,7 +158,8 @@ private:
     }
 
     Error no_room(std::string_view what) const {
-        return failure(Errc::out_of_memory, "graph: no room for more than ", graph_.size, ' ', what);
+        return failure(Errc::out_of_memory, "graph: no room for more than ", graph_.size, ' ',
+                       what);
     }
 
     /// Takes out again all that this expansion put in.
@@ -206,11 +211,14 @@ std::size_t graph_overhead(std::size_t capacity, bool gradients) {
 
 Result<Graph*> new_graph(Context& context, std::size_t capacity, bool gradients) {
     if (capacity > kMaxCapacity) {
-        return invalid("graph: a capacity of ", capacity, " nodes is above the limit ", kMaxCapacity);
+        return invalid("graph: a capacity of ", capacity, " nodes is above the limit ",
+                       kMaxCapacity);
     }
     const Layout at = lay_out(capacity, gradients);
     HEDDLE_TRY_ASSIGN(std::byte * memory, new_object(context, GGML_OBJECT_TYPE_GRAPH, at.total));
-    const auto tensors = [&](std::size_t offset) { return reinterpret_cast<Tensor**>(memory + offset); };
+    const auto tensors = [&](std::size_t offset) {
+        return reinterpret_cast<Tensor**>(memory + offset);
+    };
     auto* graph = new (memory) Graph{};
     graph->size = static_cast<int>(capacity);
     graph->nodes = tensors(at.nodes);
@@ -255,7 +263,8 @@ Result<> copy_graph(const Graph& from, Graph& to) {
                        " leafs do not fit a graph of capacity ", to.size);
     }
     if (from.grads != nullptr && to.grads == nullptr) {
-        return invalid("graph copy: the source has gradients, the destination has no tables for them");
+        return invalid(
+            "graph copy: the source has gradients, the destination has no tables for them");
     }
     clear(to);
     std::copy_n(from.nodes, from.n_nodes, to.nodes);
@@ -284,7 +293,8 @@ Result<> copy_graph(const Graph& from, Graph& to) {
 
 Result<Graph*> duplicate_graph(Context& context, const Graph& graph, bool force_gradients) {
     const bool gradients = graph.grads != nullptr || force_gradients;
-    HEDDLE_TRY_ASSIGN(Graph * copy, new_graph(context, static_cast<std::size_t>(graph.size), gradients));
+    HEDDLE_TRY_ASSIGN(Graph * copy,
+                      new_graph(context, static_cast<std::size_t>(graph.size), gradients));
     HEDDLE_TRY(copy_graph(graph, *copy));
     return copy;
 }

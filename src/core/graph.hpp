@@ -9,8 +9,8 @@
 
 namespace heddle {
 
-/// `struct ggml_cgraph` is the graph: nodes in the order they run, leafs beside them, and the set of
-/// everything seen so far with the number of uses of each. It lives in a context's arena.
+/// `struct ggml_cgraph` is the graph: nodes in the order they run, leafs beside them, and the set
+/// of everything seen so far with the number of uses of each. It lives in a context's arena.
 using Graph = ::ggml_cgraph;
 
 /// Bytes of arena that a graph of this capacity takes, its header included.

@@ -30,11 +30,13 @@ constexpr std::uint16_t f32_to_f16(float value) {
     const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
     const std::uint32_t magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return sign | 0x7e00u;
-    if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // 65520, the first that rounds to infinity
-    if (magnitude < 0x38800000u) {                         // below 2^-14: a subnormal or zero
+    if (magnitude >= 0x477ff000u)
+        return sign | 0x7c00u;      // 65520, the first that rounds to infinity
+    if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal or zero
         // Adding 0.5 leaves units of 2^-24 in the low bits, rounded to nearest even by the adder.
         const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-        return sign | static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u);
+        return sign |
+               static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u);
     }
     const std::uint32_t odd = magnitude >> 13 & 1;
     const std::uint32_t rounded = magnitude - (112u << 23) + 0xfffu + odd;

@@ -12,7 +12,8 @@ namespace {
 /// The value of a finite half by its definition: sign * mantissa * 2^exponent.
 double value_of_f16(unsigned bits) {
     const double sign = bits & 0x8000 ? -1 : 1;
-    const int exponent = static_cast<int>(bits >> 10 & 31), mantissa = static_cast<int>(bits & 1023);
+    const int exponent = static_cast<int>(bits >> 10 & 31),
+              mantissa = static_cast<int>(bits & 1023);
     return exponent == 0 ? sign * std::ldexp(mantissa, -24)
                          : sign * std::ldexp(1024 + mantissa, exponent - 25);
 }

@@ -6,8 +6,8 @@
 #include "core/tensor.hpp"
 #include "ggml-impl.h"
 
-/// The set of tensors a graph has seen. Its layout and probing are ABI: compiled plug-ins inline the
-/// look-up to read use counts.
+/// The set of tensors a graph has seen. Its layout and probing are ABI: compiled plug-ins inline
+/// the look-up to read use counts.
 namespace heddle {
 
 using HashSet = ::ggml_hash_set;

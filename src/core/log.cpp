@@ -21,7 +21,8 @@ LogSink log_sink() {
 }
 
 void log(LogLevel level, std::string_view message) {
-    const LogSink sink = log_sink();  // called without the lock: a callback may log or change the sink
+    const LogSink sink =
+        log_sink();  // called without the lock: a callback may log or change the sink
     if (sink.callback != nullptr) {
         sink.callback(level, std::string(message).c_str(), sink.user_data);
     }

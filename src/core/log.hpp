@@ -9,8 +9,9 @@ namespace heddle {
 
 using LogLevel = ::ggml_log_level;
 
-/// Where messages go. The library itself never prints: it hands text to this sink, and drops it where
-/// there is none. Process-wide, because that is what programs set; safe to change at any time.
+/// Where messages go. The library itself never prints: it hands text to this sink, and drops it
+/// where there is none. Process-wide, because that is what programs set; safe to change at any
+/// time.
 struct LogSink {
     ggml_log_callback callback = nullptr;
     void* user_data = nullptr;

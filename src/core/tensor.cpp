@@ -54,7 +54,8 @@ Result<> check_extents(Type type, const Extents& extent) {
         const std::int64_t blocks = in_blocks ? std::max<std::int64_t>(n / info.block, 1) : n;
         overflow |= __builtin_mul_overflow(bytes, static_cast<std::size_t>(blocks), &bytes);
     }
-    if (overflow) return invalid("a tensor of extents ", describe(extent), " is too large to address");
+    if (overflow)
+        return invalid("a tensor of extents ", describe(extent), " is too large to address");
     return ok();
 }
 
@@ -69,9 +70,9 @@ std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
     }
     const TypeInfo& info = type_info(type);
     if (info.block == 0) return 0;
-    std::size_t bytes = info.block == 1
-                            ? info.bytes + static_cast<std::size_t>(ne[0] - 1) * nb[0]
-                            : static_cast<std::size_t>(ne[0]) * nb[0] / static_cast<std::size_t>(info.block);
+    std::size_t bytes = info.block == 1 ? info.bytes + static_cast<std::size_t>(ne[0] - 1) * nb[0]
+                                        : static_cast<std::size_t>(ne[0]) * nb[0] /
+                                              static_cast<std::size_t>(info.block);
     for (int d = 1; d < kMaxDims; ++d) bytes += static_cast<std::size_t>(ne[d] - 1) * nb[d];
     return bytes;
 }
@@ -79,7 +80,9 @@ std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
 }  // namespace
 
 std::size_t byte_size(const Tensor& t) { return span_of(t.type, t.ne, t.nb); }
-std::size_t byte_size(const TensorSpec& s) { return span_of(s.type, s.extent.data(), s.stride.data()); }
+std::size_t byte_size(const TensorSpec& s) {
+    return span_of(s.type, s.extent.data(), s.stride.data());
+}
 
 int dimension_count(const Tensor& t) {
     for (int d = kMaxDims - 1; d > 0; --d) {
@@ -134,8 +137,12 @@ bool is_padded_rows(const Tensor& t) {
            t.nb[3] == t.nb[2] * static_cast<std::size_t>(t.ne[2]);
 }
 
-bool same_shape(const Tensor& a, const Tensor& b) { return std::equal(a.ne, a.ne + kMaxDims, b.ne); }
-bool same_strides(const Tensor& a, const Tensor& b) { return std::equal(a.nb, a.nb + kMaxDims, b.nb); }
+bool same_shape(const Tensor& a, const Tensor& b) {
+    return std::equal(a.ne, a.ne + kMaxDims, b.ne);
+}
+bool same_strides(const Tensor& a, const Tensor& b) {
+    return std::equal(a.nb, a.nb + kMaxDims, b.nb);
+}
 bool same_layout(const Tensor& a, const Tensor& b) {
     return a.type == b.type && same_shape(a, b) && same_strides(a, b);
 }

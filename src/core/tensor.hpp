@@ -29,7 +29,7 @@ struct TensorSpec {
     Type type = GGML_TYPE_F32;
     Extents extent{1, 1, 1, 1};
     Strides stride{};
-    int view_of = -1;             ///< the source slot whose memory it lives in; -1: memory of its own
+    int view_of = -1;  ///< the source slot whose memory it lives in; -1: memory of its own
     std::size_t view_offset = 0;  ///< bytes from the start of that source
 
     /// Densely packed. Extents are taken as they are; `check_extents` judges them.
@@ -38,15 +38,16 @@ struct TensorSpec {
     /// Densely packed, with the type and extents of `tensor`.
     static TensorSpec like(const Tensor& tensor);
 
-    /// `tensor`, which stands in source slot `slot`, seen again: same type, extents, strides, memory.
+    /// `tensor`, which stands in source slot `slot`, seen again: same type, extents, strides,
+    /// memory.
     static TensorSpec view(const Tensor& tensor, int slot);
 };
 
 /// Strides of a densely packed tensor.
 Strides dense_strides(Type type, const Extents& extent);
 
-/// Fails unless `type` exists, no extent is negative, rows are whole blocks, and the size in bytes of
-/// the densely packed tensor can be counted.
+/// Fails unless `type` exists, no extent is negative, rows are whole blocks, and the size in bytes
+/// of the densely packed tensor can be counted.
 Result<> check_extents(Type type, const Extents& extent);
 
 // ---- sizes -------------------------------------------------------------------------------------
@@ -73,10 +74,10 @@ bool is_permuted(const Tensor& tensor);
 /// dimensions 1 .. free may be anything. Extents of 1 are exempt: their strides mean nothing.
 bool is_contiguous(const Tensor& tensor, int free = 0, int dims = kMaxDims);
 
-bool has_dense_rows(const Tensor& tensor);           ///< elements of a row follow each other
+bool has_dense_rows(const Tensor& tensor);             ///< elements of a row follow each other
 bool is_contiguously_allocated(const Tensor& tensor);  ///< no gaps, in whatever order
-bool has_dense_channels(const Tensor& tensor);       ///< an image whose dimension 2 varies fastest
-bool is_padded_rows(const Tensor& tensor);           ///< dense but for a pitch between rows
+bool has_dense_channels(const Tensor& tensor);  ///< an image whose dimension 2 varies fastest
+bool is_padded_rows(const Tensor& tensor);      ///< dense but for a pitch between rows
 
 bool same_shape(const Tensor& a, const Tensor& b);
 bool same_strides(const Tensor& a, const Tensor& b);

@@ -16,9 +16,9 @@ using Op = ::ggml_op;
 
 /// What every part of heddle must know of an element type. How its blocks are packed is `quant`'s.
 struct TypeInfo {
-    const char* name = "";       ///< as shown to people and stored nowhere
-    std::int64_t block = 0;      ///< elements in a block; 0: the type was removed from the format
-    std::size_t bytes = 0;       ///< bytes of a block
+    const char* name = "";   ///< as shown to people and stored nowhere
+    std::int64_t block = 0;  ///< elements in a block; 0: the type was removed from the format
+    std::size_t bytes = 0;   ///< bytes of a block
     bool is_quantized = false;
 };
 

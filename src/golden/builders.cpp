@@ -15,8 +15,9 @@ Result<Value> new_leaf(Context& context, std::span<const Value> given) {
     if (type == nullptr || extents == nullptr) {
         return failure(Errc::corrupt, "wants a type and a list of extents");
     }
-    return Value{
-        ggml_new_tensor(&context, *type, static_cast<int>(extents->size()), extents->data())};
+    Tensor* leaf =
+        ggml_new_tensor(&context, *type, static_cast<int>(extents->size()), extents->data());
+    return Value{leaf};
 }
 
 // clang-format off

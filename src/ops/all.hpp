@@ -47,14 +47,15 @@
 
 namespace heddle {
 
-/// The rows of the given descriptors; row number = number of the op. Does not compile where a number
-/// is missing or named twice.
+/// The rows of the given descriptors; row number = number of the op. Does not compile where a
+/// number is missing or named twice.
 template <Descriptor... Ds>
 constexpr auto make_op_table() {
     std::array<OpInfo, sizeof...(Ds)> table{};
     std::array<bool, sizeof...(Ds)> seen{};
     const auto add = [&](const OpInfo& info) {
-        if (info.id < 0 || info.id >= sizeof...(Ds) || seen[info.id]) throw "an op is missing or twice";
+        if (info.id < 0 || info.id >= sizeof...(Ds) || seen[info.id])
+            throw "an op is missing or twice";
         seen[info.id] = true;
         table[info.id] = info;
     };
@@ -67,16 +68,16 @@ inline constexpr auto kOps = make_op_table<
     // plain tensors and views
     ops::None, ops::Reshape, ops::View, ops::Permute, ops::Transpose,
     // element by element
-    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::AddId, ops::Add1, ops::Acc, ops::Set,    //
-    ops::Sqr, ops::Sqrt, ops::Log, ops::Sin, ops::Cos, ops::Scale, ops::Clamp,            //
+    ops::Add, ops::Sub, ops::Mul, ops::Div, ops::AddId, ops::Add1, ops::Acc, ops::Set,  //
+    ops::Sqr, ops::Sqrt, ops::Log, ops::Sin, ops::Cos, ops::Scale, ops::Clamp,          //
     ops::LeakyRelu, ops::Unary, ops::Glu,
     // along rows
-    ops::Sum, ops::SumRows, ops::CumSum, ops::Mean, ops::Argmax, ops::CountEqual,         //
+    ops::Sum, ops::SumRows, ops::CumSum, ops::Mean, ops::Argmax, ops::CountEqual,  //
     ops::Norm, ops::RmsNorm, ops::GroupNorm, ops::L2Norm, ops::Argsort, ops::TopK,
     // products
     ops::MulMat, ops::MulMatId, ops::OutProd,
     // attention
-    ops::DiagMaskInf, ops::DiagMaskZero, ops::SoftMax, ops::Rope, ops::FlashAttnExt,      //
+    ops::DiagMaskInf, ops::DiagMaskZero, ops::SoftMax, ops::Rope, ops::FlashAttnExt,  //
     ops::LightningIndexer, ops::Dsv4HcComb, ops::Dsv4HcPre, ops::Dsv4HcPost,
     // moving and indexing
     ops::Dup, ops::Cpy, ops::Cont, ops::GetRows, ops::SetRows, ops::Repeat, ops::Concat,  //
@@ -84,11 +85,11 @@ inline constexpr auto kOps = make_op_table<
     // making values
     ops::Arange, ops::TimestepEmbedding, ops::Fill, ops::Diag, ops::Tri, ops::Upscale,
     // images and windows
-    ops::ConvTranspose1d, ops::Im2col, ops::Im2col3d, ops::Col2im1d, ops::Conv2d,         //
-    ops::Conv3d, ops::Conv2dDw, ops::ConvTranspose2d, ops::Pool1d, ops::Pool2d,           //
+    ops::ConvTranspose1d, ops::Im2col, ops::Im2col3d, ops::Col2im1d, ops::Conv2d,  //
+    ops::Conv3d, ops::Conv2dDw, ops::ConvTranspose2d, ops::Pool1d, ops::Pool2d,    //
     ops::WinPart, ops::WinUnpart, ops::GetRelPos, ops::AddRelPos,
     // recurrences
-    ops::SsmConv, ops::SsmScan, ops::RwkvWkv6, ops::RwkvWkv7, ops::GatedLinearAttn,       //
+    ops::SsmConv, ops::SsmScan, ops::RwkvWkv6, ops::RwkvWkv7, ops::GatedLinearAttn,  //
     ops::GatedDeltaNet, ops::SolveTri,
     // the caller's own
     ops::MapCustom1, ops::MapCustom2, ops::MapCustom3, ops::Custom,

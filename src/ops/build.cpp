@@ -35,14 +35,15 @@ Result<Tensor*> place_result(Context& context, const TensorSpec& spec, std::span
                              bool in_place) {
     if (in_place) return new_view(context, TensorSpec::view(*src[0], 0), *src[0], 0);
     if (spec.view_of >= 0) {
-        return new_view(context, spec, *src[static_cast<std::size_t>(spec.view_of)], spec.view_offset);
+        return new_view(context, spec, *src[static_cast<std::size_t>(spec.view_of)],
+                        spec.view_offset);
     }
     HEDDLE_TRY(check_extents(spec.type, spec.extent));
     return new_tensor(context, spec);
 }
 
-void name_result(const OpInfo& op, const TensorSpec& spec, std::span<Tensor* const> src, bool in_place,
-                 Tensor& node) {
+void name_result(const OpInfo& op, const TensorSpec& spec, std::span<Tensor* const> src,
+                 bool in_place, Tensor& node) {
     if (op.name_result != nullptr && !in_place) {
         op.name_result(node, Sources(src));
     } else if (in_place || spec.view_of >= 0) {

@@ -16,8 +16,8 @@ Result<Tensor*> build_node(Context& context, const OpInfo& op, const void* args,
 /// `build<ops::Roll>(context, {.shift = {1, 0, 0, 0}}, {x})`
 template <Descriptor D>
 Result<Tensor*> build(Context& context, const Args<D>& args, std::initializer_list<Tensor*> src) {
-    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args), {src.begin(), src.size()},
-                      false);
+    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args),
+                      {src.begin(), src.size()}, false);
 }
 
 /// The same, with the result in the memory of the first operand.
@@ -25,8 +25,8 @@ template <Descriptor D>
 Result<Tensor*> build_in_place(Context& context, const Args<D>& args,
                                std::initializer_list<Tensor*> src) {
     static_assert(kOpInfo<D>.can_run_in_place);
-    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args), {src.begin(), src.size()},
-                      true);
+    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args),
+                      {src.begin(), src.size()}, true);
 }
 
 /// Chooses between the two by `in_place`.
@@ -34,8 +34,8 @@ template <Descriptor D>
 Result<Tensor*> build_either(Context& context, const Args<D>& args,
                              std::initializer_list<Tensor*> src, bool in_place) {
     static_assert(kOpInfo<D>.can_run_in_place);
-    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args), {src.begin(), src.size()},
-                      in_place);
+    return build_node(context, kOpInfo<D>, &args, &ArgsOf<D>::params(args),
+                      {src.begin(), src.size()}, in_place);
 }
 
 /// Whether a node that came from elsewhere (hand-made, from a file, over a network) is one its op

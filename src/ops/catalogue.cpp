@@ -49,10 +49,18 @@ std::string describe_params(const Tensor& node) {
         if (out.tellp() > 0) out << ' ';
         out << field.name << '=';
         switch (field.kind) {
-            case ParamField::Kind::i32: out << read(field, std::int32_t{}); break;
-            case ParamField::Kind::f32: out << read(field, 0.0f); break;
-            case ParamField::Kind::size: out << read(field, std::size_t{}); break;
-            case ParamField::Kind::pointer: out << read(field, static_cast<void*>(nullptr)); break;
+            case ParamField::Kind::i32:
+                out << read(field, std::int32_t{});
+                break;
+            case ParamField::Kind::f32:
+                out << read(field, 0.0f);
+                break;
+            case ParamField::Kind::size:
+                out << read(field, std::size_t{});
+                break;
+            case ParamField::Kind::pointer:
+                out << read(field, static_cast<void*>(nullptr));
+                break;
         }
     }
     return std::move(out).str();

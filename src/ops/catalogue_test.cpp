@@ -81,7 +81,8 @@ TEST(Catalogue, HasEveryOpUnderItsOwnNumber) {
         EXPECT_TRUE(names.insert(op.name).second) << op.name << " stands twice";
         EXPECT_FALSE(op.symbol.empty()) << op.name;
         EXPECT_FALSE(op.summary.empty()) << op.name;
-        EXPECT_EQ(op.fields.empty(), op.param_bytes == 0) << op.name << ": parameters without names";
+        EXPECT_EQ(op.fields.empty(), op.param_bytes == 0)
+            << op.name << ": parameters without names";
     }
 }
 

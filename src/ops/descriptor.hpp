@@ -13,7 +13,8 @@
 #include "core/tensor.hpp"
 
 /// The operation catalogue: one descriptor per op holds everything that is true of it on all
-/// backends. `all.hpp` lists them; building, printing, checking, costs and the page of ops read them.
+/// backends. `all.hpp` lists them; building, printing, checking, costs and the page of ops read
+/// them.
 namespace heddle {
 
 /// The operands of a node, by slot. Optional ones may be absent.
@@ -91,7 +92,7 @@ struct ArgsOf {
     static const typename D::Params& params(const type& args) { return args; }
 };
 template <Descriptor D>
-    requires requires { typename D::Args; }
+requires requires { typename D::Args; }
 struct ArgsOf<D> {
     using type = typename D::Args;
     static const typename D::Params& params(const type& args) { return args.params; }

@@ -58,7 +58,11 @@ const ggml_type_traits& traits_of(Type type) {
 
 void f16_to_f32_row(const void* x, float* y, std::int64_t n) { decode_halves<f16_to_f32>(x, y, n); }
 void f32_to_f16_row(const float* x, void* y, std::int64_t n) { encode_halves<f32_to_f16>(x, y, n); }
-void bf16_to_f32_row(const void* x, float* y, std::int64_t n) { decode_halves<bf16_to_f32>(x, y, n); }
-void f32_to_bf16_row(const float* x, void* y, std::int64_t n) { encode_halves<f32_to_bf16>(x, y, n); }
+void bf16_to_f32_row(const void* x, float* y, std::int64_t n) {
+    decode_halves<bf16_to_f32>(x, y, n);
+}
+void f32_to_bf16_row(const float* x, void* y, std::int64_t n) {
+    encode_halves<f32_to_bf16>(x, y, n);
+}
 
 }  // namespace heddle::quant

@@ -7,11 +7,15 @@
 
 namespace heddle {
 
+/// Number of buffers alive whose type belongs to a device of this backend. Weak: where the runtime
+/// does not count them, there is no such function.
+[[gnu::weak]] long live_buffers(ggml_backend_reg_t registration);
+
 /// Everything the process knows about backends.
 struct Backends {
     Registry registry;
     PluginReport report;
-    Loader loader{registry, report};
+    Loader loader{registry, report, &live_buffers};
     OnDemand on_demand{registry, loader};
 };
 

@@ -61,7 +61,7 @@ void ggml_backend_register(ggml_backend_reg_t reg) {
 
 void ggml_backend_device_register(ggml_backend_dev_t device) {
     done_or_reported([&]() -> Result<> {
-        HEDDLE_TRY(capi::require(device, __func__, "the device"));
+        HEDDLE_TRY(capi::require(device, "ggml_backend_device_register", "the device"));
         backends().registry.add(device);
         return ok();
     });
@@ -226,5 +226,3 @@ const char* dl_error() {
     const char* reason = dlerror();
     return reason != nullptr ? reason : "";
 }
-
-void dl_handle_deleter::operator()(void* handle) { dlclose(handle); }

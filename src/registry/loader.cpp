@@ -13,10 +13,6 @@
 
 namespace heddle {
 
-/// Number of buffers alive whose type belongs to a device of this backend. Weak: a runtime that
-/// does not count them leaves it out.
-[[gnu::weak]] long live_buffers(ggml_backend_reg_t registration);
-
 namespace fs = std::filesystem;
 
 /// A plug-in that is open, and what it says it is worth here.
@@ -203,7 +199,7 @@ Result<> Loader::unload(ggml_backend_reg_t registration) {
     const std::lock_guard lock(mutex_);
     HEDDLE_TRY_ASSIGN(const Registry::Entry entry, registry_.remove(registration));
     const std::string name(name_of(registration));
-    const long alive = &live_buffers != nullptr ? live_buffers(registration) : 0;
+    const long alive = count_buffers_ != nullptr ? count_buffers_(registration) : 0;
     std::string what = "was unloaded";
     if (alive > 0 && entry.library != nullptr) {
         entry.library->keep_open();

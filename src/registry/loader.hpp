@@ -21,7 +21,12 @@ class Loader {
 public:
     using Directories = std::span<const std::filesystem::path>;
 
-    Loader(Registry& registry, PluginReport& report) : registry_(registry), report_(report) {}
+    /// Counts the buffers alive that belong to devices of a backend.
+    using CountBuffers = long (*)(ggml_backend_reg_t registration);
+
+    /// Without `count_buffers` nothing is known to be alive when a backend is unloaded.
+    Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers = nullptr)
+        : registry_(registry), report_(report), count_buffers_(count_buffers) {}
 
     /// Loads one file because somebody named it. A plug-in that is loaded already gives the same
     /// registration again.
@@ -50,6 +55,7 @@ private:
 
     Registry& registry_;
     PluginReport& report_;
+    CountBuffers count_buffers_;
     std::recursive_mutex mutex_;
 };
 

@@ -205,6 +205,18 @@ TEST_F(LoaderTest, AReaderKeepsAnUnloadedLibraryInMemory) {
     EXPECT_FALSE(test::is_open(path));
 }
 
+TEST_F(LoaderTest, AnUnloadedLibraryStaysOpenForBuffersThatAreAlive) {
+    const auto path = directory_.put("good", "good.so");
+    Loader counting(registry_, report_, [](ggml_backend_reg_t) { return 2L; });
+    const auto loaded = counting.load(path);
+    ASSERT_TRUE(loaded);
+    ASSERT_TRUE(counting.unload(*loaded));
+    EXPECT_TRUE(registry_.picture()->entries.empty());
+    EXPECT_TRUE(test::is_open(path));
+    EXPECT_EQ(record(path).reason,
+              "was unloaded; its library stays open, because 2 of its buffers are alive");
+}
+
 TEST_F(LoaderTest, ThreadsMayLoadAndUnloadAtOnce) {
     const auto good = directory_.put("good", "good.so"),
                other = directory_.put("other", "other.so");

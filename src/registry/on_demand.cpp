@@ -23,16 +23,15 @@ std::string_view name_in_list(std::string_view request) {
     return known != kNames.end() ? *known : std::string_view{};
 }
 
+bool knows(const Registry::Picture& picture, ggml_backend_reg_t registration) {
+    return std::any_of(
+        picture.entries.begin(), picture.entries.end(),
+        [&](const Registry::Entry& entry) { return entry.registration == registration; });
+}
+
 }  // namespace
 
 bool OnDemand::is_request(std::string_view name) { return !name_in_list(name).empty(); }
-
-bool OnDemand::is_current(const State& state) const {
-    const auto now = registry_.picture();
-    return std::any_of(now->entries.begin(), now->entries.end(), [&](const Registry::Entry& entry) {
-        return entry.registration == state.answer.registration;
-    });
-}
 
 Result<> OnDemand::configure(ggml_backend_reg_t registration, const std::string& parameters) {
     void* found =
@@ -73,20 +72,20 @@ Result<OnDemand::Answer> OnDemand::fulfil(std::string_view request,
     const std::string parameters(has_parameters ? request.substr(name.size() + 1) : "");
 
     const std::lock_guard lock(mutex_);
+    const auto before = registry_.picture();
     const auto known = states_.find(name);
-    const bool loaded = known != states_.end() && is_current(known->second);
+    const bool loaded = known != states_.end() && knows(*before, known->second.answer.registration);
     if (loaded && (!has_parameters || known->second.parameters == parameters)) {
         return known->second.answer;
     }
 
-    const auto before = registry_.picture();
     const ggml_backend_reg_t registration =
         loaded ? known->second.answer.registration : loader_.load_best(name, directories);
     if (registration == nullptr) {
         return failure(Errc::not_found, "there is no ", name, " plug-in that works here");
     }
     if (auto configured = configure(registration, parameters); !configured) {
-        if (!loaded) (void)loader_.unload(registration);
+        if (!knows(*before, registration)) (void)loader_.unload(registration);
         return std::move(configured).error().within(name);
     }
     registry_.refresh(registration);

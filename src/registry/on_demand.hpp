@@ -40,7 +40,6 @@ private:
         Answer answer;
     };
 
-    bool is_current(const State& state) const;
     Result<> configure(ggml_backend_reg_t registration, const std::string& parameters);
     Answer answer_of(ggml_backend_reg_t registration, const Registry::Picture& before) const;
 

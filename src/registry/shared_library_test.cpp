@@ -44,19 +44,18 @@ TEST(SharedLibrary, RefusesWhatIsNoLibraryWithAReason) {
     EXPECT_EQ(refusal(pipe), "is not a file");  // opening it would wait for ever
 }
 
-TEST(SharedLibrary, RefusesALibraryCutOffAtAnyLength) {
+TEST(SharedLibrary, SurvivesALibraryCutOffAtAnyLength) {
     const Directory directory;
     const auto path = directory.put("good", "cut.so");
     const auto whole = fs::file_size(path);
-    for (int part = 15; part >= 0; --part) {
-        fs::resize_file(path, whole * static_cast<std::uintmax_t>(part) / 16);
-        auto library =
-            SharedLibrary::open(path);  // the end holds nothing that is mapped, so it may open
-        if (!library) {
-            EXPECT_NE(library.error().message, "") << part;
-        }
-        if (part < 8) {
-            EXPECT_FALSE(library) << part;
+    for (std::uintmax_t size :
+         {whole * 15 / 16, whole * 3 / 4, whole / 2, whole / 4, whole / 8, std::uintmax_t{4096},
+          std::uintmax_t{100}, std::uintmax_t{64}, std::uintmax_t{63}, std::uintmax_t{0}}) {
+        fs::resize_file(path, size);
+        const auto library = SharedLibrary::open(path);
+        if (size <= 4096) {  // no code can be there; what is cut off of a longer one may not matter
+            ASSERT_FALSE(library) << size;
+            EXPECT_NE(library.error().message, "") << size;
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <new>
 
+#include "runtime/buffer_count.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/status.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 struct TrackedBuffer {
     Buffer buffer;
     std::atomic<std::uint64_t> writes{0};
+    Registration* counted_for = nullptr;
 };
 static_assert(sizeof(Buffer) == 120);
 
@@ -33,21 +35,26 @@ Buffer* unclearable(Buffer& buffer) {
 
 Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* context,
                             std::size_t size) {
-    auto* made = new (std::nothrow)
-        TrackedBuffer{.buffer = {.iface = table,
-                                 .buft = &type,
-                                 .context = context,
-                                 .size = size,
-                                 .usage = GGML_BACKEND_BUFFER_USAGE_ANY}};
-    if (made != nullptr) return &made->buffer;
-    return failure(Errc::out_of_memory, "buffer type '", name_of(type),
-                   "': no memory for a buffer's handle");
+    auto* made =
+        new (std::nothrow) TrackedBuffer{.buffer = {.iface = table,
+                                                    .buft = &type,
+                                                    .context = context,
+                                                    .size = size,
+                                                    .usage = GGML_BACKEND_BUFFER_USAGE_ANY}};
+    if (made == nullptr) {
+        return failure(Errc::out_of_memory, "buffer type '", name_of(type),
+                       "': no memory for a buffer's handle");
+    }
+    made->counted_for = count_buffer(type);
+    return &made->buffer;
 }
 
 void free_buffer(Buffer* buffer) noexcept {
     if (buffer == nullptr) return;
     if (buffer->iface.free_buffer != nullptr) buffer->iface.free_buffer(buffer);
-    delete reinterpret_cast<TrackedBuffer*>(buffer);
+    auto* const tracked = reinterpret_cast<TrackedBuffer*>(buffer);
+    discount_buffer(tracked->counted_for);
+    delete tracked;
 }
 
 Result<void*> base_of(Buffer& buffer) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/buffer_count.hpp"
 #include "runtime/fake_device.hpp"
 #include "runtime/host_buffer.hpp"
 #include "runtime/multi_buffer.hpp"
@@ -114,7 +115,9 @@ TEST(Buffer, FreesThroughItsTableAndNullIsNothing) {
 TEST(Buffer, CallsMembersThatAPluginReplaced) {
     FakeDevice fake;
     const OwnedBuffer buffer = fake.allocate(64);
-    buffer->iface.clear = [](Buffer* b, std::uint8_t) { b->usage = GGML_BACKEND_BUFFER_USAGE_COMPUTE; };
+    buffer->iface.clear = [](Buffer* b, std::uint8_t) {
+        b->usage = GGML_BACKEND_BUFFER_USAGE_COMPUTE;
+    };
     ASSERT_TRUE(clear_buffer(*buffer, 0));
     EXPECT_EQ(buffer->usage, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     EXPECT_EQ(fake.count("clear"), 0u);
@@ -124,8 +127,7 @@ TEST(Buffer, WithoutTheMembersItNeedsFailsInsteadOfCrashing) {
     FakeDevice fake;
     const OwnedBuffer buffer = fake.allocate(64);
     buffer->iface.clear = nullptr;
-    EXPECT_EQ(clear_buffer(*buffer, 0).error().message,
-              "buffer of type 'FAKE0' cannot be cleared");
+    EXPECT_EQ(clear_buffer(*buffer, 0).error().message, "buffer of type 'FAKE0' cannot be cleared");
     buffer->iface.get_base = [](Buffer*) -> void* { return nullptr; };
     EXPECT_EQ(base_of(*buffer).error().message,
               "buffer of type 'FAKE0': no address for its 64 bytes");
@@ -185,6 +187,22 @@ TEST(WriteGeneration, CountsEveryWriteThroughTheLibraryAndNoRead) {
     ASSERT_TRUE(copy_tensor(*x, *y));
     ASSERT_FALSE(write_tensor(*x, values, 8, 16));
     EXPECT_FALSE(has_grown());
+}
+
+TEST(LiveBuffers, AreCountedForTheBackendThatOffersTheirType) {
+    FakeDevice fake;
+    Registration reg{};
+    EXPECT_EQ(live_buffers(&reg), 0);
+    OwnedBuffer anonymous = fake.allocate(8);
+    fake.device.reg = &reg;
+    OwnedBuffer one = fake.allocate(8), dummy = fake.allocate(0);
+    EXPECT_EQ(live_buffers(&reg), 2);
+    one->buft = &host_buffer_type();  // plug-ins do that; the count does not suffer
+    one.reset();
+    anonymous.reset();
+    EXPECT_EQ(live_buffers(&reg), 1);
+    dummy.reset();
+    EXPECT_EQ(live_buffers(&reg), 0);
 }
 
 // ---- several as one ----------------------------------------------------------------------------

@@ -37,7 +37,9 @@ std::size_t alloc_size_of(BufferType& type, const Tensor& tensor) {
     return std::max(own, type.iface.get_alloc_size(&type, &tensor));
 }
 
-bool is_host(BufferType& type) { return type.iface.is_host != nullptr && type.iface.is_host(&type); }
+bool is_host(BufferType& type) {
+    return type.iface.is_host != nullptr && type.iface.is_host(&type);
+}
 
 Device* device_of(BufferType& type) {
     // The device of the host types arrives when a CPU backend registers, whoever is reading then.

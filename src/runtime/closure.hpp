@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-/// Every tensor that a graph stands on: its nodes and leafs, their sources, and the tensors they are
-/// views of, all the way down. Each occurs once, after everything it depends on.
+/// Every tensor that a graph stands on: its nodes and leafs, their sources, and the tensors they
+/// are views of, all the way down. Each occurs once, after everything it depends on.
 struct Closure {
     std::vector<Tensor*> tensors;
     std::unordered_map<const Tensor*, std::size_t> index_of;  ///< into `tensors`

@@ -98,13 +98,20 @@ void decode_plain(std::span<const std::byte> row, std::span<double> values) {
 /// Turns a dense row of `type` into numbers; empty if there is no way to.
 RowDecoder decoder_of(Type type) {
     switch (type) {
-        case GGML_TYPE_F32: return decode_plain<float>;
-        case GGML_TYPE_F64: return decode_plain<double>;
-        case GGML_TYPE_I8: return decode_plain<std::int8_t>;
-        case GGML_TYPE_I16: return decode_plain<std::int16_t>;
-        case GGML_TYPE_I32: return decode_plain<std::int32_t>;
-        case GGML_TYPE_I64: return decode_plain<std::int64_t>;
-        default: break;
+        case GGML_TYPE_F32:
+            return decode_plain<float>;
+        case GGML_TYPE_F64:
+            return decode_plain<double>;
+        case GGML_TYPE_I8:
+            return decode_plain<std::int8_t>;
+        case GGML_TYPE_I16:
+            return decode_plain<std::int16_t>;
+        case GGML_TYPE_I32:
+            return decode_plain<std::int32_t>;
+        case GGML_TYPE_I64:
+            return decode_plain<std::int64_t>;
+        default:
+            break;
     }
     const auto to_float = quant::traits_of(type).to_float;
     if (to_float == nullptr) return {};
@@ -119,8 +126,7 @@ std::size_t row_offset(const Tensor& t, std::int64_t row) {
     const auto at = [&](int dimension, std::int64_t index) {
         return static_cast<std::size_t>(index) * t.nb[dimension];
     };
-    return at(1, row % t.ne[1]) + at(2, row / t.ne[1] % t.ne[2]) +
-           at(3, row / (t.ne[1] * t.ne[2]));
+    return at(1, row % t.ne[1]) + at(2, row / t.ne[1] % t.ne[2]) + at(3, row / (t.ne[1] * t.ne[2]));
 }
 
 /// The rows of a tensor, as bytes without gaps and as numbers.

@@ -31,9 +31,9 @@ Result<> compare_streams(Stream& first, Stream& second, Graph& graph,
 /// How far the results of a node are apart, over its values as floats.
 struct NodeDifference {
     NodePair pair;
-    double nmse = 0;       ///< sum of squared differences over the sum of squares of `first`
-    double max_abs = 0;    ///< largest absolute difference
-    double max_rel = 0;    ///< largest difference relative to the larger value
+    double nmse = 0;              ///< sum of squared differences over the sum of squares of `first`
+    double max_abs = 0;           ///< largest absolute difference
+    double max_rel = 0;           ///< largest difference relative to the larger value
     std::int64_t worst = 0;       ///< logical number of the element with the largest difference
     std::int64_t mismatches = 0;  ///< elements where only one is NaN, or infinities differ
     bool identical = true;        ///< bit for bit

@@ -16,9 +16,8 @@ const char* name_of(Device& device) {
 }
 
 const char* description_of(Device& device) {
-    return or_unnamed(device.iface.get_description != nullptr
-                          ? device.iface.get_description(&device)
-                          : nullptr);
+    return or_unnamed(
+        device.iface.get_description != nullptr ? device.iface.get_description(&device) : nullptr);
 }
 
 DeviceMemory memory_of(Device& device) {
@@ -68,8 +67,7 @@ Result<Buffer*> buffer_from_host(Device& device, void* memory, std::size_t size,
     if (memory == nullptr) {
         return invalid("device '", name_of(device), "': the host memory for a buffer is NULL");
     }
-    if (Buffer* made =
-            device.iface.buffer_from_host_ptr(&device, memory, size, max_tensor_size)) {
+    if (Buffer* made = device.iface.buffer_from_host_ptr(&device, memory, size, max_tensor_size)) {
         return made;
     }
     return failure(Errc::device, "device '", name_of(device), "' could not make a buffer of ", size,

@@ -38,8 +38,8 @@ public:
     std::size_t alignment = 64, max_size = SIZE_MAX, padding = 0;
     int allocations_left = 1 << 30;
     Status init_status = GGML_STATUS_SUCCESS, compute_status = GGML_STATUS_SUCCESS;
-    bool copies = true;        ///< whether cpy_tensor and cpy_tensor_async say yes
-    float bias = 0;            ///< added to everything that is computed
+    bool copies = true;  ///< whether cpy_tensor and cpy_tensor_async say yes
+    float bias = 0;      ///< added to everything that is computed
     int live_buffers = 0, live_streams = 0;
     std::vector<std::string> calls;  ///< in order, by name of the member
 

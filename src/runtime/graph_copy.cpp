@@ -4,78 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/alloc/context_allocator.hpp"
 #include "runtime/buffer.hpp"
 #include "runtime/closure.hpp"
-#include "runtime/multi_buffer.hpp"
 #include "runtime/placement.hpp"
 #include "runtime/stream.hpp"
 #include "runtime/transfer.hpp"
 
 namespace heddle {
 namespace {
-
-// ---- memory ------------------------------------------------------------------------------------
-
-/// Tensors that follow each other in one buffer.
-struct Run {
-    std::size_t first = 0, count = 0, bytes = 0;
-};
-
-/// `tensors` in as few buffers as the limit of `type` allows. Not even one is larger than it must be.
-Result<std::vector<Run>> divide(std::span<Tensor* const> tensors, BufferType& type) {
-    const std::size_t limit = max_size_of(type), alignment = alignment_of(type);
-    std::vector<Run> runs;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-        std::size_t size = alloc_size_of(type, *tensors[i]);
-        if (__builtin_add_overflow(size, alignment - 1, &size)) {
-            return invalid("graph copy: ", describe(*tensors[i]), " is too large to address");
-        }
-        size &= ~(alignment - 1);
-        if (runs.empty() || (runs.back().bytes > 0 &&
-                             (size > limit || runs.back().bytes > limit - size))) {
-            runs.push_back({.first = i});
-        }
-        ++runs.back().count;
-        runs.back().bytes += size;
-    }
-    return runs;
-}
-
-/// A buffer with all tensors of a run in it.
-Result<OwnedBuffer> place_run(std::span<Tensor* const> tensors, BufferType& type,
-                              std::size_t bytes) {
-    HEDDLE_TRY_ASSIGN(Buffer* const made, allocate(type, bytes));
-    OwnedBuffer buffer(made);
-    if (bytes == 0) return buffer;  // nothing but empty tensors: they need no address
-    HEDDLE_TRY_ASSIGN(void* const base, base_of(*buffer));
-    const std::size_t alignment = alignment_of(type);
-    std::size_t offset = 0;
-    for (Tensor* tensor : tensors) {
-        HEDDLE_TRY(place_tensor(*buffer, *tensor, static_cast<std::byte*>(base) + offset));
-        offset += (alloc_size_of(type, *tensor) + alignment - 1) & ~(alignment - 1);
-    }
-    return buffer;
-}
-
-/// Gives all `tensors` memory of `type`: one buffer, or a multi-buffer where one would be too large.
-Result<OwnedBuffer> place_all(std::span<Tensor* const> tensors, BufferType& type) {
-    HEDDLE_TRY_ASSIGN(const std::vector<Run> runs, divide(tensors, type));
-    std::vector<OwnedBuffer> parts;
-    for (const Run& run : runs) {
-        HEDDLE_TRY_ASSIGN(OwnedBuffer part,
-                          place_run(tensors.subspan(run.first, run.count), type, run.bytes));
-        parts.push_back(std::move(part));
-    }
-    if (parts.empty()) return OwnedBuffer();
-    if (parts.size() == 1) return std::move(parts[0]);
-    std::vector<Buffer*> handles;
-    for (const OwnedBuffer& part : parts) handles.push_back(part.get());
-    HEDDLE_TRY_ASSIGN(Buffer* const all, make_multi_buffer(handles));
-    for (OwnedBuffer& part : parts) static_cast<void>(part.release());  // the multi-buffer has them
-    return OwnedBuffer(all);
-}
-
-// ---- tensors and graph -------------------------------------------------------------------------
 
 Result<> check_has_data(const Closure& closure) {
     for (const Tensor* tensor : closure.tensors) {
@@ -97,8 +34,7 @@ public:
         HEDDLE_TRY(make_contexts());
         HEDDLE_TRY(copy_tensors());
         HEDDLE_TRY(copy_nodes());
-        HEDDLE_TRY_ASSIGN(OwnedBuffer buffer, place_all(owners_, type));
-        copy_.buffer = buffer.release();
+        HEDDLE_TRY_ASSIGN(copy_.buffer, allocate_context(*copy_.ctx_allocated, type));
         HEDDLE_TRY(copy_data());
         return std::exchange(copy_, GraphCopy{});
     }
@@ -139,7 +75,6 @@ private:
             copy->view_src = copy_of(tensor->view_src);
             copy->view_offs = tensor->view_offs;
             copies_.push_back(copy);
-            if (!is_view) owners_.push_back(copy);
         }
         return ok();
     }
@@ -174,7 +109,6 @@ private:
     const Graph& graph_;
     const Closure& closure_;
     std::vector<Tensor*> copies_;  ///< in the order of the closure
-    std::vector<Tensor*> owners_;  ///< those with memory of their own
     GraphCopy copy_{};
 };
 

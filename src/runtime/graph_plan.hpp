@@ -10,8 +10,8 @@
 namespace heddle {
 
 /// A graph of its own: copies of the node list and of every tensor that can be reached from it, so
-/// that the original graph and its context may go away. The data are not copied: the buffers (or the
-/// memory) that hold them must stay.
+/// that the original graph and its context may go away. The data are not copied: the buffers (or
+/// the memory) that hold them must stay.
 ///
 /// The copy knows the use counts of the original and has a uid, so backends may fuse and replay.
 class GraphPlan {

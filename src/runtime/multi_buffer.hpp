@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-/// One buffer object for several buffers: freeing, clearing, resetting it does so to all of them. It
-/// has no address of its own; tensors point to the part they live in.
+/// One buffer object for several buffers: freeing, clearing, resetting it does so to all of them.
+/// It has no address of its own; tensors point to the part they live in.
 ///
 /// Takes over the parts, unless it fails: then they stay the caller's.
 Result<Buffer*> make_multi_buffer(std::span<Buffer* const> parts);

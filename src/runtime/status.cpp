@@ -4,10 +4,14 @@ namespace heddle {
 
 std::string_view name_of(Status status) {
     switch (status) {
-        case GGML_STATUS_ALLOC_FAILED: return "ALLOC_FAILED";
-        case GGML_STATUS_FAILED: return "FAILED";
-        case GGML_STATUS_SUCCESS: return "SUCCESS";
-        case GGML_STATUS_ABORTED: return "ABORTED";
+        case GGML_STATUS_ALLOC_FAILED:
+            return "ALLOC_FAILED";
+        case GGML_STATUS_FAILED:
+            return "FAILED";
+        case GGML_STATUS_SUCCESS:
+            return "SUCCESS";
+        case GGML_STATUS_ABORTED:
+            return "ABORTED";
     }
     return "unknown";
 }

@@ -45,8 +45,8 @@ Result<> compute_async(Stream& stream, Graph& graph) {
     }
     const Status status = stream.iface.graph_compute(&stream, &graph);
     if (status == GGML_STATUS_SUCCESS) return ok();
-    return from_status(status, text("computing ", graph.n_nodes, " nodes on stream '",
-                                    name_of(stream), '\''));
+    return from_status(
+        status, text("computing ", graph.n_nodes, " nodes on stream '", name_of(stream), '\''));
 }
 
 Result<> compute(Stream& stream, Graph& graph) {

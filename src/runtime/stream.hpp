@@ -9,8 +9,8 @@
 
 namespace heddle {
 
-/// Streams do their work in order. One thread at a time may use one; different streams of one device
-/// may run in different threads.
+/// Streams do their work in order. One thread at a time may use one; different streams of one
+/// device may run in different threads.
 
 const char* name_of(Stream& stream);  ///< never null
 

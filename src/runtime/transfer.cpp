@@ -124,8 +124,8 @@ bool can_read(const Buffer& buffer, const Pieces& pieces) {
 
 // ---- copies ------------------------------------------------------------------------------------
 
-/// Buffers that keep data in a layout of their own take and give whole tensors only. They show it by
-/// what their tables lack.
+/// Buffers that keep data in a layout of their own take and give whole tensors only. They show it
+/// by what their tables lack.
 bool takes_ranges(const Buffer& buffer) {
     return buffer.iface.get_tensor != nullptr && buffer.iface.memset_tensor != nullptr;
 }

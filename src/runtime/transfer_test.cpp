@@ -54,8 +54,7 @@ TEST_F(Transfer, WritesAndReadsAnyRange) {
 }
 
 TEST_F(Transfer, GoesThroughTheBufferOfTheTensorAViewLooksInto) {
-    Tensor* view =
-        *new_view(*context, TensorSpec::dense(GGML_TYPE_F32, {2, 1, 1, 1}), *x, 8);
+    Tensor* view = *new_view(*context, TensorSpec::dense(GGML_TYPE_F32, {2, 1, 1, 1}), *x, 8);
     ASSERT_EQ(view->buffer, nullptr) << "not placed, but its data are known";
     ASSERT_TRUE(write_tensor(*view, values.data(), 0, 8));
     EXPECT_EQ(at(*x, 2), 1);
@@ -290,7 +289,8 @@ TEST_F(Copy, AsyncFormsCheckAsStrictly) {
     EXPECT_FALSE(write_tensor_async(*stream, *x, values.data(), 28, 8));
     EXPECT_FALSE(read_tensor_async(*stream, *x, nullptr, 0, 8));
     x->data = nullptr;
-    EXPECT_FALSE(write_tensor_async(*stream, *x, values.data(), 0, 0)) << "even nothing needs memory";
+    EXPECT_FALSE(write_tensor_async(*stream, *x, values.data(), 0, 0))
+        << "even nothing needs memory";
     EXPECT_TRUE(fake.calls.empty());
 }
 

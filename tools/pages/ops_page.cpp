@@ -30,10 +30,14 @@ std::string operands(const OpInfo& op) {
 
 std::string_view kind_name(ParamField::Kind kind) {
     switch (kind) {
-        case ParamField::Kind::i32: return "i32";
-        case ParamField::Kind::f32: return "f32";
-        case ParamField::Kind::size: return "size";
-        case ParamField::Kind::pointer: return "pointer";
+        case ParamField::Kind::i32:
+            return "i32";
+        case ParamField::Kind::f32:
+            return "f32";
+        case ParamField::Kind::size:
+            return "size";
+        case ParamField::Kind::pointer:
+            return "pointer";
     }
     return {};
 }
@@ -65,15 +69,16 @@ std::string properties(const OpInfo& op) {
 }  // namespace
 
 int main() {
-    std::cout << "# Operations\n\n"
-                 "Made from the catalogue in `src/ops` by `make docs`; do not edit.\n\n"
-                 "An operand with `?` may be left out. Parameters are given with their word in\n"
-                 "`op_params` and their type where it is not i32. *view*: nothing is computed.\n"
-                 "*in place*: there is a builder whose result takes the memory of the first operand.\n"
-                 "*may reuse*: an allocator may give the result the memory of an operand of equal\n"
-                 "layout.\n\n"
-                 "| # | op | operands | parameters | what it is | properties |\n"
-                 "|---|---|---|---|---|---|\n";
+    std::cout
+        << "# Operations\n\n"
+           "Made from the catalogue in `src/ops` by `make docs`; do not edit.\n\n"
+           "An operand with `?` may be left out. Parameters are given with their word in\n"
+           "`op_params` and their type where it is not i32. *view*: nothing is computed.\n"
+           "*in place*: there is a builder whose result takes the memory of the first operand.\n"
+           "*may reuse*: an allocator may give the result the memory of an operand of equal\n"
+           "layout.\n\n"
+           "| # | op | operands | parameters | what it is | properties |\n"
+           "|---|---|---|---|---|---|\n";
     for (const OpInfo& op : all_ops()) {
         std::cout << "| " << static_cast<int>(op.id) << " | " << op.name << " | " << operands(op)
                   << " | " << parameters(op) << " | " << cell(op.summary) << " | " << properties(op)

@@ -88,6 +88,12 @@ void ggml_threadpool_resume(ggml_threadpool* threadpool) {
 void ggml_numa_init(ggml_numa_strategy numa) {
     const auto chosen = capi::guarded([&] { return choose_numa(numa); });
     if (!chosen) log_line(GGML_LOG_LEVEL_WARN, "ggml_numa_init: ", chosen.error().message);
+    if (chosen && numa_policy().is_numa() && kernel_balances_nodes()) {
+        log_line(
+            GGML_LOG_LEVEL_WARN,
+            "ggml_numa_init: the kernel balances NUMA nodes (kernel.numa_balancing), which may "
+            "slow computing down");
+    }
 }
 
 bool ggml_is_numa(void) { return numa_policy().is_numa(); }

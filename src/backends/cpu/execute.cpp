@@ -12,10 +12,9 @@ namespace {
 /// Where the tasks of a step meet. One serves all steps of a run, one after the other.
 class StepGate final : public Gate {
 public:
-    explicit StepGate(bool crowded) : crowded_(crowded) {}
-
-    void begin(int tasks) {
+    void begin(int tasks, bool crowded) {
         tasks_ = tasks;
+        crowded_ = crowded;
         next_chunk.store(0, std::memory_order_relaxed);
     }
 
@@ -42,8 +41,8 @@ public:
     const std::string& message() const { return message_; }
 
 private:
-    const bool crowded_;
     int tasks_ = 1;
+    bool crowded_ = false;  ///< more tasks than processors
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
     std::atomic<bool> failed_{false};
@@ -70,12 +69,12 @@ Result<> execute(const Plan& plan, const Means& means) {
     HEDDLE_TRY_ASSIGN(const PoolLease lease, lease_pool(plan.tasks, means.pool));
     ThreadPool* pool = lease.pool();
     const NumaGuard here;
-    StepGate gate(pool != nullptr && pool->is_crowded());
+    StepGate gate;
     const bool asks = means.abort.callback != nullptr;
     SharedStep shared{nullptr, {.scratch = means.scratch, .gate = &gate, .plain = means.plain}};
     for (const Step& step : plan.steps) {
         if (step.kernel != nullptr) {
-            gate.begin(step.tasks);
+            gate.begin(step.tasks, step.tasks > 1 && pool->is_crowded_by(step.tasks));
             shared.task.count = step.tasks;
             if (step.tasks == 1) {
                 step.kernel->run(*step.node, shared.task);

@@ -17,7 +17,7 @@ struct AbortCheck {
 struct Means {
     ThreadPool* pool = nullptr;    ///< preferred; where it is null or busy, kept threads are used
     std::byte* scratch = nullptr;  ///< as large as the plan wants, aligned to 64 bytes
-    AbortCheck abort;
+    AbortCheck abort{};
     bool plain = false;  ///< reference mode
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <mutex>
 
 namespace heddle::cpu {
@@ -50,6 +51,12 @@ Result<> choose_numa(NumaStrategy strategy) {
     our.policy = {strategy, read_numa_nodes(), thread_cpus(), current_cpu()};
     our.chosen.store(true, std::memory_order_release);
     return ok();
+}
+
+bool kernel_balances_nodes() {
+    std::ifstream file("/proc/sys/kernel/numa_balancing");
+    int mode = 0;
+    return (file >> mode) && mode != 0;
 }
 
 const NumaPolicy& numa_policy() {

@@ -26,6 +26,9 @@ struct NumaPolicy {
 /// Chooses for the process; the first call counts, and later ones fail.
 Result<> choose_numa(NumaStrategy strategy);
 
+/// Whether the kernel moves memory between nodes by itself, which works against every strategy.
+bool kernel_balances_nodes();
+
 /// What was chosen; a policy without nodes before that.
 const NumaPolicy& numa_policy();
 

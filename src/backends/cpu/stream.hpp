@@ -12,7 +12,7 @@ namespace heddle::cpu {
 struct Settings {
     int threads = GGML_DEFAULT_N_THREADS;
     ThreadPool* pool = nullptr;  ///< the caller's
-    AbortCheck abort;
+    AbortCheck abort{};
     bool plain = false;  ///< reference mode
 };
 

@@ -44,10 +44,9 @@ CpuList cpus_for_thread(const ggml_threadpool_params& params, int index) {
     return {cpus[static_cast<std::size_t>(turn) % cpus.size()]};
 }
 
-bool has_more_threads_than_cpus(const ggml_threadpool_params& params) {
+int cpus_for_pool(const ggml_threadpool_params& params) {
     const auto masked = static_cast<int>(cpus_of_mask(params).size());
-    const int cpus = masked == 0 ? usable_cpus() : std::min(masked, usable_cpus());
-    return params.n_threads > cpus;
+    return masked == 0 ? usable_cpus() : std::min(masked, usable_cpus());
 }
 
 void warn(const Result<>& result) {
@@ -92,7 +91,7 @@ Result<> heddle::cpu::set_thread_priority(ggml_sched_priority priority) {
 
 ggml_threadpool::ggml_threadpool(const Params& params)
     : params_(params),
-      crowded_(has_more_threads_than_cpus(params)),
+      cpus_(cpus_for_pool(params)),
       seats_(std::make_unique<Seat[]>(static_cast<std::size_t>(params.n_threads))),
       paused_(params.paused) {}
 
@@ -168,7 +167,7 @@ void ggml_threadpool::run(Job job, int count) {
     ticket_.store(ticket);
     wake_after(0, count);
     work_on(0, ticket);
-    wait_for_tasks();
+    wait_for_tasks(count);
 }
 
 /// A task can be claimed once for each job. The numbers only grow, so a thread that comes late,
@@ -199,9 +198,9 @@ void ggml_threadpool::work_on(int index, std::uint64_t ticket) {
     if (unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
 }
 
-void ggml_threadpool::wait_for_tasks() {
+void ggml_threadpool::wait_for_tasks(int count) {
     const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
-    if (spin_until(done, spin_for_tasks_us(crowded_))) return;
+    if (spin_until(done, spin_for_tasks_us(is_crowded_by(count)))) return;
     for (std::int32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) {
         unfinished_.wait(left);
     }
@@ -223,13 +222,15 @@ std::uint64_t ggml_threadpool::wait_for_job(int index, std::uint64_t seen) {
     const auto concerns_us = [&](std::uint64_t ticket) {
         return ticket != seen && index < count_of(ticket);
     };
-    const auto poll = static_cast<int>(std::min(params_.poll, kMostPoll));
+    // Nobody spins on a processor that others of the same job may need.
+    const bool may_spin = index < cpus_ && !is_crowded_by(count_of(seen));
+    const auto poll = may_spin ? static_cast<int>(std::min(params_.poll, kMostPoll)) : 0;
     while (!stopping_.load()) {
         const auto done = [&] {
             return concerns_us(ticket_.load(std::memory_order_acquire)) || is_paused() ||
                    stopping_.load(std::memory_order_relaxed);
         };
-        spin_until(done, crowded_ ? 0 : poll * kSpinPerPollUs);
+        spin_until(done, poll * kSpinPerPollUs);
         std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
         if (concerns_us(ticket)) return ticket;
         seat.sleeping.store(1);

@@ -47,8 +47,9 @@ public:
 
     int size() const { return params_.n_threads; }  ///< threads, the caller's included
 
-    /// Whether there are more threads than processors, so that spinning keeps others from working.
-    bool is_crowded() const { return crowded_; }
+    /// Whether so many tasks are more than there are processors for: spinning then keeps others
+    /// from working.
+    bool is_crowded_by(int tasks) const { return tasks > cpus_; }
 
     void pause();   ///< threads sleep at once when they are idle
     void resume();  ///< threads spin again before they sleep
@@ -90,12 +91,12 @@ private:
     std::uint64_t wait_for_job(int index, std::uint64_t seen);
     bool claim(int task, std::uint64_t job);
     void work_on(int index, std::uint64_t ticket);
-    void wait_for_tasks();
+    void wait_for_tasks(int count);
     void wake_after(int index, int count);
     void wake(Seat& seat);
 
     const Params params_;
-    const bool crowded_;
+    const int cpus_;  ///< processors its threads may use
     std::unique_ptr<Seat[]> seats_;
     std::atomic<bool> paused_;
     std::atomic<bool> stopping_{false};

@@ -1,8 +1,9 @@
 // A plug-in for the tests of the loader. Definitions make bad ones of it.
 
+#include <array>
 #include <charconv>
 #include <cstring>
-#include <deque>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -34,16 +35,27 @@ private:
     std::string name_;
 };
 
+/// A registration is never destroyed, and this one is unloaded again and again: it keeps nothing on
+/// the heap.
 class Registration : public plugin::Registration<Registration> {
 public:
+    Registration() {
+        instance = this;
+        make_devices(2);
+#ifdef PLUGIN_API_VERSION
+        handle()->api_version = PLUGIN_API_VERSION;
+#endif
+    }
+
     const char* name() { return PLUGIN_NAME; }
-    std::size_t device_count() { return devices_.size() - first_; }
-    ggml_backend_dev_t device(std::size_t index) { return devices_[first_ + index].handle(); }
+    std::size_t device_count() { return end_ - begin_; }
+    ggml_backend_dev_t device(std::size_t index) { return devices_[begin_ + index]->handle(); }
 
 #ifdef PLUGIN_CAN_BE_CONFIGURED
     void* find(std::string_view name) {
         return name == "heddle_backend_configure" ? reinterpret_cast<void*>(&configure) : nullptr;
     }
+#endif
 
     /// Takes the number of devices.
     static bool configure(const char* params) {
@@ -53,29 +65,20 @@ public:
             plugin::report(heddle::invalid("'", params, "' is not a number"));
             return false;
         }
-        instance->first_ = instance->devices_.size();  // old ones stay where they are
-        for (int i = 0; i < count; ++i) instance->devices_.emplace_back(instance->handle(), i);
+        instance->make_devices(count);
         return true;
     }
 
-    Registration() { instance = this; }
-
 private:
-    static inline Registration* instance = nullptr;
-    std::size_t first_ = 0;
-    std::deque<Device> devices_;
-#else
-    Registration() {
-        for (int i = 0; i < 2; ++i) devices_.emplace_back(handle(), i);
-#ifdef PLUGIN_API_VERSION
-        handle()->api_version = PLUGIN_API_VERSION;
-#endif
+    /// New devices; old ones stay where they are, for those who still look at them.
+    void make_devices(int count) {
+        begin_ = end_;
+        for (int i = 0; i < count; ++i) devices_.at(end_++).emplace(handle(), i);
     }
 
-private:
-    std::size_t first_ = 0;
-    std::deque<Device> devices_;
-#endif
+    static inline Registration* instance = nullptr;
+    std::array<std::optional<Device>, 32> devices_;
+    std::size_t begin_ = 0, end_ = 0;
 };
 
 [[maybe_unused]] ggml_backend_reg_t init() {

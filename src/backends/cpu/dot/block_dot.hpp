@@ -1,9 +1,9 @@
 // Dot products of rows of blocks, over the formats' own ways to unpack a block. Included once per
 // instruction set, inside a file that is compiled by foreach_target.h.
 //
-// A format turns a block into whole numbers of 16 bits, into which its small integer scales are
-// already multiplied. What is left to do is the same for all formats, and exact: products with
-// codes of 8 bits, summed in 32 bits.
+// A format turns a block into whole numbers; what is left to do is the same for all formats, and
+// exact: products with codes of 8 bits, summed in 32 bits. Formats take 16 elements at a time, so
+// the plain target, which has one lane, is left out: dot.cpp has something for it.
 #if defined(HEDDLE_CPU_DOT_BLOCK_DOT_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_DOT_BLOCK_DOT_HPP
 #undef HEDDLE_CPU_DOT_BLOCK_DOT_HPP
@@ -25,6 +25,39 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// A row of a family's list.
+struct DotEntry {
+    Type type;
+    DotColumns dot;
+};
+
+template <std::size_t kCount>
+DotColumns find_dot(const DotEntry (&entries)[kCount], Type type) {
+    for (const DotEntry& entry : entries) {
+        if (entry.type == type) return entry.dot;
+    }
+    return nullptr;
+}
+
+#if HWY_TARGET != HWY_SCALAR
+
+// ---- sixteen codes -----------------------------------------------------------------------------
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HEDDLE_HAS_WIDE_WORDS 1  // sixteen words of 16 bits fit into a vector
+#else
+#define HEDDLE_HAS_WIDE_WORDS 0
+#endif
+
+using Bytes = hn::FixedTag<std::uint8_t, 16>;
+using Codes = hn::FixedTag<std::int8_t, 16>;
+using CodeVec = hn::Vec<Codes>;
+using Sums = hn::FixedTag<std::int32_t, HEDDLE_HAS_WIDE_WORDS ? 8 : 4>;
+using SumVec = hn::Vec<Sums>;
+using Parts = hn::Rebind<float, Sums>;
+using PartVec = hn::Vec<Parts>;
+using Words = hn::FixedTag<std::int16_t, HEDDLE_HAS_WIDE_WORDS ? 16 : 8>;
+
 template <class T>
 HWY_INLINE T read(const std::byte* from) {
     T value;
@@ -32,86 +65,152 @@ HWY_INLINE T read(const std::byte* from) {
     return value;
 }
 
-/// sum of a[i] * b[i] for `kCount` codes, spread over the lanes of `sums`.
-template <int kCount, class D>
-HWY_INLINE hn::VFromD<D> dot_codes(D sums, const std::int16_t* HWY_RESTRICT a,
-                                   const std::byte* HWY_RESTRICT b) {
-    const auto* codes = reinterpret_cast<const std::int8_t*>(b);
-#if HWY_TARGET == HWY_SCALAR  // has no two halves to a word
-    std::int32_t sum = 0;
-    for (int i = 0; i < kCount; ++i) sum += a[i] * codes[i];
-    return hn::Set(sums, sum);
+HWY_INLINE float read_half(const std::byte* from) {
+    return half_to_float(read<std::uint16_t>(from));
+}
+
+HWY_INLINE hn::Vec<Bytes> load_bytes(const std::byte* from) {
+    return hn::LoadU(Bytes(), reinterpret_cast<const std::uint8_t*>(from));
+}
+
+HWY_INLINE CodeVec load_codes(const std::byte* from) {
+    return hn::LoadU(Codes(), reinterpret_cast<const std::int8_t*>(from));
+}
+
+HWY_INLINE CodeVec as_codes(hn::Vec<Bytes> bytes) { return hn::BitCast(Codes(), bytes); }
+
+HWY_INLINE CodeVec low_nibbles(hn::Vec<Bytes> bytes) {
+    return as_codes(hn::And(bytes, hn::Set(Bytes(), 15)));
+}
+
+HWY_INLINE CodeVec high_nibbles(hn::Vec<Bytes> bytes) { return as_codes(hn::ShiftRight<4>(bytes)); }
+
+/// `value` in the lanes where `bytes` has all of the bits that `bits` has.
+HWY_INLINE CodeVec where_bits(hn::Vec<Bytes> bytes, hn::Vec<Bytes> bits, std::uint8_t value) {
+    const auto is_set = hn::Eq(hn::And(bytes, bits), bits);
+    return as_codes(hn::IfThenElseZero(is_set, hn::Set(Bytes(), value)));
+}
+
+/// Lanes that hold bit 0, 1, ... 7 and again.
+HWY_INLINE hn::Vec<Bytes> each_bit() {
+    alignas(16) static constexpr std::uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                                           1, 2, 4, 8, 16, 32, 64, 128};
+    return hn::Load(Bytes(), kBits);
+}
+
+/// Eight lanes of the byte at `from`, eight of the next.
+HWY_INLINE hn::Vec<Bytes> spread_two_bytes(const std::byte* from) {
+    alignas(16) static constexpr std::uint8_t kOrder[16] = {0, 0, 0, 0, 0, 0, 0, 0,
+                                                            1, 1, 1, 1, 1, 1, 1, 1};
+    const auto pairs = hn::Set(hn::FixedTag<std::uint16_t, 8>(), read<std::uint16_t>(from));
+    return hn::TableLookupBytes(hn::BitCast(Bytes(), pairs), hn::Load(Bytes(), kOrder));
+}
+
+/// sum + the products of sixteen codes with those at `other`.
+HWY_INLINE SumVec multiply_add(CodeVec codes, const std::byte* other, SumVec sum) {
+    auto rest = hn::Zero(Sums());
+    const CodeVec others = load_codes(other);
+#if HEDDLE_HAS_WIDE_WORDS
+    return hn::ReorderWidenMulAccumulate(Sums(), hn::PromoteTo(Words(), codes),
+                                         hn::PromoteTo(Words(), others), sum, rest);
 #else
-    const hn::RepartitionToNarrow<D> words;
-    const hn::Rebind<std::int8_t, decltype(words)> bytes;
-    auto sum0 = hn::Zero(sums), sum1 = hn::Zero(sums);
-    for (std::size_t i = 0; i < kCount; i += hn::Lanes(words)) {
-        const auto other = hn::PromoteTo(words, hn::LoadU(bytes, codes + i));
-        sum0 = hn::ReorderWidenMulAccumulate(sums, hn::LoadU(words, a + i), other, sum0, sum1);
-    }
-    return hn::Add(sum0, sum1);
+    const hn::FixedTag<std::int8_t, 8> half;
+    sum = hn::ReorderWidenMulAccumulate(Sums(), hn::PromoteTo(Words(), hn::LowerHalf(half, codes)),
+                                        hn::PromoteTo(Words(), hn::LowerHalf(half, others)), sum,
+                                        rest);
+    sum = hn::ReorderWidenMulAccumulate(Sums(), hn::PromoteTo(Words(), hn::UpperHalf(half, codes)),
+                                        hn::PromoteTo(Words(), hn::UpperHalf(half, others)), sum,
+                                        rest);
+    return hn::Add(sum, rest);
 #endif
 }
 
-// ---- second operand q8_0 or q8_1 ---------------------------------------------------------------
-
-/// What q8_0 and q8_1 have in common.
-template <class Other>
-HWY_INLINE const std::byte* codes_of(const std::byte* block) {
-    return block + offsetof(Other, qs);
+/// Sixteen codes times a small whole number.
+HWY_INLINE void put_scaled(CodeVec codes, int scale, std::int16_t* to) {
+    const auto factor = hn::Set(Words(), static_cast<std::int16_t>(scale));
+#if HEDDLE_HAS_WIDE_WORDS
+    hn::StoreU(hn::Mul(hn::PromoteTo(Words(), codes), factor), Words(), to);
+#else
+    const hn::FixedTag<std::int8_t, 8> half;
+    const auto low = hn::PromoteTo(Words(), hn::LowerHalf(half, codes));
+    const auto high = hn::PromoteTo(Words(), hn::UpperHalf(half, codes));
+    hn::StoreU(hn::Mul(low, factor), Words(), to);
+    hn::StoreU(hn::Mul(high, factor), Words(), to + 8);
+#endif
 }
 
-/// One block of a row with the blocks of one column that lie against it.
-///
-/// `part` collects the products, `rest` what belongs to the format's minima.
-template <class Format, class DF>
-HWY_INLINE hn::VFromD<DF> add_simple(DF lanes, const typename Format::Block& block,
-                                     const std::int16_t* codes, const std::byte* y,
-                                     hn::VFromD<DF> part, float& rest) {
+using Eight = hn::FixedTag<std::int16_t, 8>;
+
+/// Stores two halves of sixteen words at once.
+HWY_INLINE void put_halves(hn::Vec<Eight> low, hn::Vec<Eight> high, std::int16_t* to) {
+#if HEDDLE_HAS_WIDE_WORDS
+    hn::StoreU(hn::Combine(Words(), high, low), Words(), to);
+#else
+    hn::StoreU(low, Eight(), to);
+    hn::StoreU(high, Eight(), to + 8);
+#endif
+}
+
+#undef HEDDLE_HAS_WIDE_WORDS
+
+HWY_INLINE float sum_of(PartVec part) { return hn::GetLane(hn::SumOfLanes(Parts(), part)); }
+
+// ---- second operand q8_0 or q8_1 ---------------------------------------------------------------
+
+/// Adds 32 elements of a row and the block of a column that lies against them. `part` collects the
+/// products, `rest` what belongs to the format's minimum.
+template <class Format>
+HWY_INLINE PartVec add_simple(const std::byte* block, int group, CodeVec low, CodeVec high,
+                              const std::byte* y, PartVec part, float& rest) {
     using Other = typename Format::Other;
-    constexpr int kGroup = Format::kGroup;
-    const hn::Rebind<std::int32_t, DF> sums;
-    for (int at = 0; at < Format::kElements; at += kGroup) {
-        const std::byte* other = y + static_cast<std::size_t>(at / 32) * sizeof(Other);
-        const float d = half_to_float(read<std::uint16_t>(other));
-        const auto sum =
-            dot_codes<kGroup>(sums, codes + at, codes_of<Other>(other) + at % 32);
-        const auto scale = hn::Set(lanes, Format::scale(block, at / kGroup) * d);
-        part = hn::MulAdd(hn::ConvertTo(lanes, sum), scale, part);
+    const std::byte* codes = y + offsetof(Other, qs);
+    const float d = read_half(y);
+    const auto of_low = multiply_add(low, codes, hn::Zero(Sums()));
+    if constexpr (Format::kHasTwoScales) {
+        const auto of_high = multiply_add(high, codes + 16, hn::Zero(Sums()));
+        const float low_scale = Format::scale(block, 2 * group) * d;
+        const float high_scale = Format::scale(block, 2 * group + 1) * d;
+        part = hn::MulAdd(hn::ConvertTo(Parts(), of_low), hn::Set(Parts(), low_scale), part);
+        return hn::MulAdd(hn::ConvertTo(Parts(), of_high), hn::Set(Parts(), high_scale), part);
+    } else {
+        const auto sum = multiply_add(high, codes + 16, of_low);
         if constexpr (Format::kHasMinimum) {
-            rest += half_to_float(block.m) *
-                    half_to_float(read<std::uint16_t>(other + offsetof(Other, s)));
+            rest += Format::minimum(block) * read_half(y + offsetof(block_q8_1, s));
         }
+        const auto scale = hn::Set(Parts(), Format::scale(block, group) * d);
+        return hn::MulAdd(hn::ConvertTo(Parts(), sum), scale, part);
     }
-    return part;
 }
 
 template <class Format, int kColumns>
 void dot_simple(std::int64_t n, const void* x, const void* const* y, float* out) {
-    using Block = typename Format::Block;
-    constexpr std::size_t kStep = Format::kElements / 32 * sizeof(typename Format::Other);
-    const hn::CappedTag<float, Format::kGroup / 2> lanes;
-    auto part0 = hn::Zero(lanes), part1 = part0, part2 = part0, part3 = part0;
-    float rest[4] = {};
-    const auto* row = static_cast<const std::byte*>(x);
-    const auto* const* columns = reinterpret_cast<const std::byte* const*>(y);
+    auto part0 = hn::Zero(Parts()), part1 = part0, part2 = part0, part3 = part0;
+    float rest0 = 0, rest1 = 0, rest2 = 0, rest3 = 0;
+    const auto* block = static_cast<const std::byte*>(x);
+    const auto* const* column = reinterpret_cast<const std::byte* const*>(y);
+    const std::byte* column0 = column[0];
+    const std::byte* column1 = kColumns == 4 ? column[kColumns - 3] : column0;
+    const std::byte* column2 = kColumns == 4 ? column[kColumns - 2] : column0;
+    const std::byte* column3 = kColumns == 4 ? column[kColumns - 1] : column0;
     std::size_t at = 0;
-    HWY_ALIGN std::int16_t codes[Format::kElements];
-    for (std::int64_t i = 0; i < n; i += Format::kElements, row += sizeof(Block), at += kStep) {
-        const Block block = read<Block>(row);
-        Format::unpack(block, codes);
-        part0 = add_simple<Format>(lanes, block, codes, columns[0] + at, part0, rest[0]);
-        if constexpr (kColumns == 4) {
-            part1 = add_simple<Format>(lanes, block, codes, columns[1] + at, part1, rest[1]);
-            part2 = add_simple<Format>(lanes, block, codes, columns[2] + at, part2, rest[2]);
-            part3 = add_simple<Format>(lanes, block, codes, columns[3] + at, part3, rest[3]);
+    for (std::int64_t i = 0; i < n;
+         i += Format::kElements, block += sizeof(typename Format::Block)) {
+        for (int g = 0; g < Format::kElements / 32; ++g, at += sizeof(typename Format::Other)) {
+            auto low = hn::Zero(Codes()), high = low;
+            Format::unpack(block, g, low, high);
+            part0 = add_simple<Format>(block, g, low, high, column0 + at, part0, rest0);
+            if constexpr (kColumns == 4) {
+                part1 = add_simple<Format>(block, g, low, high, column1 + at, part1, rest1);
+                part2 = add_simple<Format>(block, g, low, high, column2 + at, part2, rest2);
+                part3 = add_simple<Format>(block, g, low, high, column3 + at, part3, rest3);
+            }
         }
     }
-    out[0] = hn::GetLane(hn::SumOfLanes(lanes, part0)) + rest[0];
+    out[0] = sum_of(part0) + rest0;
     if constexpr (kColumns == 4) {
-        out[1] = hn::GetLane(hn::SumOfLanes(lanes, part1)) + rest[1];
-        out[2] = hn::GetLane(hn::SumOfLanes(lanes, part2)) + rest[2];
-        out[3] = hn::GetLane(hn::SumOfLanes(lanes, part3)) + rest[3];
+        out[1] = sum_of(part1) + rest1;
+        out[2] = sum_of(part2) + rest2;
+        out[3] = sum_of(part3) + rest3;
     }
 }
 
@@ -119,55 +218,70 @@ void dot_simple(std::int64_t n, const void* x, const void* const* y, float* out)
 
 /// What is left of a super-block once it is unpacked.
 struct SuperBlock {
-    HWY_ALIGN std::int16_t codes[QK_K];   ///< times the integer scales
+    HWY_ALIGN std::int16_t codes[QK_K];        ///< times the integer scales
     HWY_ALIGN std::int16_t minima[QK_K / 16];  ///< for formats that have them
-    float d;                              ///< unit of the codes
-    float dmin;                           ///< unit of the minima
+    float d;                                   ///< unit of the codes
+    float dmin;                                ///< unit of the minima
 };
 
-template <bool kHasMinima, class DF>
-HWY_INLINE hn::VFromD<DF> add_super(DF lanes, const SuperBlock& block, const std::byte* y,
-                                    hn::VFromD<DF> part, float& rest) {
-    const hn::Rebind<std::int32_t, DF> sums;
+/// sum + the products of as many words as fit into a vector.
+HWY_INLINE SumVec multiply_words(const std::int16_t* a, hn::Vec<Words> b, SumVec sum,
+                                 SumVec& rest) {
+    return hn::ReorderWidenMulAccumulate(Sums(), hn::Load(Words(), a), b, sum, rest);
+}
+
+/// Adds a super-block of a row and the block of a column that lies against it.
+template <bool kHasMinima>
+HWY_INLINE PartVec add_super(const SuperBlock& block, const std::byte* y, PartVec part) {
+    // Words are read as wide as they were written: wider reads would have to wait for the writes.
+    const hn::Rebind<std::int8_t, Words> bytes;
+    const auto* codes = reinterpret_cast<const std::int8_t*>(y + offsetof(block_q8_K, qs));
+    auto sum0 = hn::Zero(Sums()), sum1 = hn::Zero(Sums());
+    for (std::size_t i = 0; i < QK_K; i += hn::Lanes(Words())) {
+        const auto other = hn::PromoteTo(Words(), hn::LoadU(bytes, codes + i));
+        sum0 = multiply_words(block.codes + i, other, sum0, sum1);
+    }
     const float d = read<float>(y + offsetof(block_q8_K, d));
-    const auto sum = dot_codes<QK_K>(sums, block.codes, y + offsetof(block_q8_K, qs));
-    part = hn::MulAdd(hn::ConvertTo(lanes, sum), hn::Set(lanes, block.d * d), part);
+    const auto sum = hn::ConvertTo(Parts(), hn::Add(sum0, sum1));
+    part = hn::MulAdd(sum, hn::Set(Parts(), block.d * d), part);
     if constexpr (kHasMinima) {
-        std::int16_t code_sums[QK_K / 16];
-        std::memcpy(code_sums, y + offsetof(block_q8_K, bsums), sizeof code_sums);
-        std::int32_t below = 0;
-        for (int g = 0; g < QK_K / 16; ++g) below += block.minima[g] * code_sums[g];
-        rest -= block.dmin * d * static_cast<float>(below);
+        const auto* code_sums = y + offsetof(block_q8_K, bsums);
+        auto below0 = hn::Zero(Sums()), below1 = below0;
+        for (std::size_t g = 0; g < QK_K / 16; g += hn::Lanes(Words())) {
+            const auto other =
+                hn::LoadU(Words(), reinterpret_cast<const std::int16_t*>(code_sums + 2 * g));
+            below0 = multiply_words(block.minima + g, other, below0, below1);
+        }
+        const auto below = hn::ConvertTo(Parts(), hn::Add(below0, below1));
+        part = hn::NegMulAdd(below, hn::Set(Parts(), block.dmin * d), part);
     }
     return part;
 }
 
 template <class Format, int kColumns>
 void dot_super(std::int64_t n, const void* x, const void* const* y, float* out) {
-    using Block = typename Format::Block;
-    const hn::CappedTag<float, 16> lanes;
-    auto part0 = hn::Zero(lanes), part1 = part0, part2 = part0, part3 = part0;
-    float rest[4] = {};
+    constexpr bool kMinima = Format::kHasMinima;
+    auto part0 = hn::Zero(Parts()), part1 = part0, part2 = part0, part3 = part0;
     const auto* row = static_cast<const std::byte*>(x);
-    const auto* const* columns = reinterpret_cast<const std::byte* const*>(y);
+    const auto* const* column = reinterpret_cast<const std::byte* const*>(y);
     std::size_t at = 0;
     const Format format;
     SuperBlock block;
-    for (std::int64_t i = 0; i < n; i += QK_K, row += sizeof(Block), at += sizeof(block_q8_K)) {
-        format.unpack(read<Block>(row), block);
-        constexpr bool kMinima = Format::kHasMinima;
-        part0 = add_super<kMinima>(lanes, block, columns[0] + at, part0, rest[0]);
+    for (std::int64_t i = 0; i < n;
+         i += QK_K, row += sizeof(typename Format::Block), at += sizeof(block_q8_K)) {
+        format.unpack(row, block);
+        part0 = add_super<kMinima>(block, column[0] + at, part0);
         if constexpr (kColumns == 4) {
-            part1 = add_super<kMinima>(lanes, block, columns[1] + at, part1, rest[1]);
-            part2 = add_super<kMinima>(lanes, block, columns[2] + at, part2, rest[2]);
-            part3 = add_super<kMinima>(lanes, block, columns[3] + at, part3, rest[3]);
+            part1 = add_super<kMinima>(block, column[1] + at, part1);
+            part2 = add_super<kMinima>(block, column[2] + at, part2);
+            part3 = add_super<kMinima>(block, column[3] + at, part3);
         }
     }
-    out[0] = hn::GetLane(hn::SumOfLanes(lanes, part0)) + rest[0];
+    out[0] = sum_of(part0);
     if constexpr (kColumns == 4) {
-        out[1] = hn::GetLane(hn::SumOfLanes(lanes, part1)) + rest[1];
-        out[2] = hn::GetLane(hn::SumOfLanes(lanes, part2)) + rest[2];
-        out[3] = hn::GetLane(hn::SumOfLanes(lanes, part3)) + rest[3];
+        out[1] = sum_of(part1);
+        out[2] = sum_of(part2);
+        out[3] = sum_of(part3);
     }
 }
 
@@ -187,19 +301,7 @@ void dot_super_columns(std::int64_t n, const void* x, const void* const* y, floa
     for (int c = 0; c < columns; ++c) dot_super<Format, 1>(n, x, y + c, out + c);
 }
 
-/// A row of a family's list.
-struct DotEntry {
-    Type type;
-    DotColumns dot;
-};
-
-template <std::size_t kCount>
-DotColumns find_dot(const DotEntry (&entries)[kCount], Type type) {
-    for (const DotEntry& entry : entries) {
-        if (entry.type == type) return entry.dot;
-    }
-    return nullptr;
-}
+#endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

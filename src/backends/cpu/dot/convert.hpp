@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// Rows converted between types, by the best instructions of the machine. Any length, any alignment;
-/// source and destination do not overlap.
+/// Rows converted between types, by the best instructions of the machine. Any length, any
+/// alignment; source and destination do not overlap.
 namespace heddle::cpu {
 
 void copy_f32_row(const float* from, void* to, std::int64_t n);
@@ -11,7 +11,7 @@ void copy_f32_row(const float* from, void* to, std::int64_t n);
 /// Cuts off fractions. What an i32 cannot hold becomes the nearest that it can, a NaN 0.
 void f32_to_i32_row(const float* from, void* to, std::int64_t n);
 
-/// Rounds to nearest even, subnormals kept. Only the payload of a NaN depends on the machine.
+/// Rounds to nearest even, subnormals kept; a NaN keeps its sign only.
 void f32_to_f16_row(const float* from, void* to, std::int64_t n);
 void f16_to_f32_row(const void* from, float* to, std::int64_t n);
 

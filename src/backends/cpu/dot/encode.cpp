@@ -45,10 +45,10 @@ HWY_INLINE std::int32_t put_codes(const float* x, float r, std::int8_t* codes) {
     const auto factor = hn::Set(lanes, r);
     auto sum = hn::Zero(words);
     for (std::size_t i = 0; i < kCount; i += hn::Lanes(lanes)) {
-        // Below -127 and above 127 only where the scale is NaN and codes do not matter, but for
-        // q8_K, where 127.5 may round up.
-        const auto code = hn::Min(hn::NearestInt(hn::Mul(hn::LoadU(lanes, x + i), factor)),
-                                  hn::Set(words, 127));
+        // 127.5 may round up in q8_K. Where the scale is NaN codes do not matter, but sums must
+        // fit.
+        const auto nearest = hn::NearestInt(hn::Mul(hn::LoadU(lanes, x + i), factor));
+        const auto code = hn::Min(hn::Max(nearest, hn::Set(words, -128)), hn::Set(words, 127));
         hn::StoreU(hn::DemoteTo(bytes, code), bytes, codes + i);
         sum = hn::Add(sum, code);
     }

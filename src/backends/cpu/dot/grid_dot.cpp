@@ -9,9 +9,12 @@
 /// Formats that name rows of a codebook, multiplied by q8_K. A scale code s stands for 2s + 1.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-namespace {
+#if HWY_TARGET == HWY_SCALAR
 
-using Codes = std::int16_t* HWY_RESTRICT;
+DotColumns grid_dot(Type) { return nullptr; }
+
+#else
+namespace {
 
 /// A format whose rows have `kElements` elements.
 template <Type kType, class B, int kElements>
@@ -23,119 +26,166 @@ struct Grid {
     const std::int8_t* row(unsigned index) const { return values + kElements * index; }
 };
 
-/// A row times `scale`; bit j of `signs` makes element j negative.
-template <int kElements>
-HWY_INLINE void put_signed(const std::int8_t* row, unsigned scale, unsigned signs, Codes to) {
-    constexpr std::int16_t kBit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
-    const auto factor = static_cast<std::int16_t>(scale);
-    const auto minus = static_cast<std::int16_t>(-factor), bits = static_cast<std::int16_t>(signs);
-    for (int j = 0; j < kElements; ++j) {
-        const std::int16_t signed_factor = (bits & kBit[j]) != 0 ? minus : factor;
-        to[j] = static_cast<std::int16_t>(row[j] * signed_factor);
-    }
+/// Eight elements of the codebook as words.
+HWY_INLINE hn::Vec<Eight> load_row(const std::int8_t* row) {
+    return hn::PromoteTo(Eight(), hn::LoadU(hn::FixedTag<std::int8_t, 8>(), row));
 }
 
-HWY_INLINE unsigned nibble(const std::uint8_t* bytes, int i) {
-    return bytes[i / 2] >> (4 * (i % 2)) & 15u;
+/// Eight elements times `scale`; bit j of `signs` makes element j negative.
+HWY_INLINE hn::Vec<Eight> with_signs(hn::Vec<Eight> row, unsigned scale, unsigned signs) {
+    alignas(16) static constexpr std::int16_t kBits[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const auto bits = hn::Load(Eight(), kBits);
+    const auto set = hn::And(hn::Set(Eight(), static_cast<std::int16_t>(signs)), bits);
+    const auto value = hn::Mul(row, hn::Set(Eight(), static_cast<std::int16_t>(scale)));
+    return hn::IfThenElse(hn::Eq(set, bits), hn::Neg(value), value);
+}
+
+/// Calls `eight(g)` for the eights of a block and puts down what it gives, two at a time.
+template <class GetEight>
+HWY_INLINE void put_eights(GetEight eight, SuperBlock& to) {
+    for (int g = 0; g < QK_K / 8; g += 2) put_halves(eight(g), eight(g + 1), to.codes + 8 * g);
+}
+
+/// `quant::even_signs` by table.
+struct EvenSigns {
+    std::uint8_t of[128];
+    constexpr EvenSigns() : of() {
+        for (unsigned i = 0; i < 128; ++i) of[i] = quant::even_signs(i);
+    }
+};
+constexpr EvenSigns kEvenSigns;
+
+HWY_INLINE unsigned even_signs(unsigned stored) { return kEvenSigns.of[stored & 127]; }
+
+HWY_INLINE unsigned byte_at(const std::byte* bytes, int i) {
+    return static_cast<unsigned>(bytes[i]);
+}
+
+HWY_INLINE unsigned nibble(const std::byte* bytes, int i) {
+    return byte_at(bytes, i / 2) >> (4 * (i % 2)) & 15;
 }
 
 struct Iq2Xxs : Grid<GGML_TYPE_IQ2_XXS, block_iq2_xxs, 8> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d) * 0.125f;
-        for (int part = 0; part < QK_K / 32; ++part) {
-            std::uint32_t words[2];
-            std::memcpy(words, block.qs + 4 * part, sizeof words);
-            const unsigned scale = 2 * (words[1] >> 28) + 1;
-            for (int g = 0; g < 4; ++g) {
-                put_signed<8>(row(words[0] >> (8 * g) & 255u), scale,
-                              quant::even_signs(words[1] >> (7 * g)), to.codes + 32 * part + 8 * g);
-            }
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from) * 0.125f;
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const auto words = read<std::uint64_t>(from + offsetof(Block, qs) + 8 * (g / 4));
+                const auto rest = static_cast<std::uint32_t>(words >> 32);
+                const auto index = static_cast<unsigned>(words >> 8 * (g % 4) & 255);
+                return with_signs(load_row(row(index)), 2 * (rest >> 28) + 1,
+                                  even_signs(rest >> 7 * (g % 4)));
+            },
+            to);
     }
 };
 
 struct Iq2Xs : Grid<GGML_TYPE_IQ2_XS, block_iq2_xs, 8> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d) * 0.125f;
-        for (int g = 0; g < QK_K / 8; ++g) {
-            put_signed<8>(row(block.qs[g] & 511u), 2 * nibble(block.scales, g / 2) + 1,
-                          quant::even_signs(block.qs[g] >> 9), to.codes + 8 * g);
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from) * 0.125f;
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const unsigned q = read<std::uint16_t>(from + offsetof(Block, qs) + 2 * g);
+                const unsigned scale = nibble(from + offsetof(Block, scales), g / 2);
+                return with_signs(load_row(row(q & 511)), 2 * scale + 1, even_signs(q >> 9));
+            },
+            to);
     }
 };
 
 struct Iq2S : Grid<GGML_TYPE_IQ2_S, block_iq2_s, 8> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d) * 0.125f;
-        const std::uint8_t* signs = block.qs + QK_K / 8;
-        for (int g = 0; g < QK_K / 8; ++g) {
-            const unsigned high = block.qh[g / 4] >> (2 * (g % 4)) & 3u;
-            put_signed<8>(row(block.qs[g] | high << 8), 2 * nibble(block.scales, g / 2) + 1,
-                          signs[g], to.codes + 8 * g);
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from) * 0.125f;
+        const std::byte *indices = from + offsetof(Block, qs), *signs = indices + QK_K / 8;
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const unsigned high =
+                    byte_at(from + offsetof(Block, qh), g / 4) >> (2 * (g % 4)) & 3;
+                const unsigned scale = nibble(from + offsetof(Block, scales), g / 2);
+                return with_signs(load_row(row(byte_at(indices, g) | high << 8)), 2 * scale + 1,
+                                  byte_at(signs, g));
+            },
+            to);
     }
 };
 
+/// Two rows of four elements.
+HWY_INLINE hn::Vec<Eight> load_rows(const std::int8_t* first, const std::int8_t* second) {
+    std::uint32_t low, high;
+    std::memcpy(&low, first, sizeof low);
+    std::memcpy(&high, second, sizeof high);
+    const auto both = hn::Set(hn::FixedTag<std::uint64_t, 1>(), std::uint64_t{high} << 32 | low);
+    return hn::PromoteTo(Eight(), hn::BitCast(hn::FixedTag<std::int8_t, 8>(), both));
+}
+
 struct Iq3Xxs : Grid<GGML_TYPE_IQ3_XXS, block_iq3_xxs, 4> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d) * 0.25f;
-        for (int part = 0; part < QK_K / 32; ++part) {
-            std::uint32_t word;
-            std::memcpy(&word, block.qs + QK_K / 4 + 4 * part, sizeof word);
-            const unsigned scale = 2 * (word >> 28) + 1;
-            for (int g = 0; g < 8; ++g) {
-                const unsigned signs = quant::even_signs(word >> (7 * (g / 2)));
-                put_signed<4>(row(block.qs[8 * part + g]), scale, signs >> (4 * (g % 2)),
-                              to.codes + 32 * part + 4 * g);
-            }
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from) * 0.25f;
+        const std::byte* indices = from + offsetof(Block, qs);
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const auto word = read<std::uint32_t>(indices + QK_K / 4 + 4 * (g / 4));
+                return with_signs(
+                    load_rows(row(byte_at(indices, 2 * g)), row(byte_at(indices, 2 * g + 1))),
+                    2 * (word >> 28) + 1, even_signs(word >> 7 * (g % 4)));
+            },
+            to);
     }
 };
 
 struct Iq3S : Grid<GGML_TYPE_IQ3_S, block_iq3_s, 4> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d);
-        for (int g = 0; g < QK_K / 4; ++g) {
-            const unsigned high = block.qh[g / 8] >> (g % 8) & 1u;
-            put_signed<4>(row(block.qs[g] | high << 8), 2 * nibble(block.scales, g / 8) + 1,
-                          nibble(block.signs, g), to.codes + 4 * g);
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from);
+        const std::byte* indices = from + offsetof(Block, qs);
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const unsigned high = byte_at(from + offsetof(Block, qh), g / 4) >> (2 * (g % 4));
+                const unsigned scale = nibble(from + offsetof(Block, scales), g / 4);
+                const auto rows =
+                    load_rows(row(byte_at(indices, 2 * g) | (high & 1) << 8),
+                              row(byte_at(indices, 2 * g + 1) | (high >> 1 & 1) << 8));
+                return with_signs(rows, 2 * scale + 1, byte_at(from + offsetof(Block, signs), g));
+            },
+            to);
     }
 };
 
 /// A row of -1, 0 and 1, shifted by an eighth up or down: in units of an eighth.
-HWY_INLINE void put_shifted(const std::int8_t* row, unsigned scale, bool down, Codes to) {
-    const int shift = down ? -1 : 1;
-    for (int j = 0; j < 8; ++j) {
-        to[j] = static_cast<std::int16_t>((8 * row[j] + shift) * static_cast<int>(scale));
-    }
+HWY_INLINE hn::Vec<Eight> shifted(const std::int8_t* row, unsigned scale, bool down) {
+    const auto factor = hn::Set(Eight(), static_cast<std::int16_t>(scale));
+    const auto shift = hn::Set(Eight(), static_cast<std::int16_t>(down ? -1 : 1));
+    return hn::Mul(hn::Add(hn::ShiftLeft<3>(load_row(row)), shift), factor);
 }
 
 struct Iq1S : Grid<GGML_TYPE_IQ1_S, block_iq1_s, 8> {
-    void unpack(const Block& block, SuperBlock& to) const {
-        to.d = half_to_float(block.d) * 0.125f;
-        for (int g = 0; g < QK_K / 8; ++g) {
-            const unsigned head = block.qh[g / 4];
-            const unsigned high = head >> (3 * (g % 4)) & 7u;
-            put_shifted(row(block.qs[g] | high << 8), 2 * (head >> 12 & 7u) + 1,
-                        (head & 0x8000u) != 0, to.codes + 8 * g);
-        }
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
+        to.d = read_half(from) * 0.125f;
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const unsigned head = read<std::uint16_t>(from + offsetof(Block, qh) + 2 * (g / 4));
+                const unsigned high = head >> (3 * (g % 4)) & 7;
+                return shifted(row(byte_at(from + offsetof(Block, qs), g) | high << 8),
+                               2 * (head >> 12 & 7) + 1, (head & 0x8000) != 0);
+            },
+            to);
     }
 };
 
 struct Iq1M : Grid<GGML_TYPE_IQ1_M, block_iq1_m, 8> {
-    void unpack(const Block& block, SuperBlock& to) const {
+    HWY_INLINE void unpack(const std::byte* from, SuperBlock& to) const {
         std::uint16_t words[4];
-        std::memcpy(words, block.scales, sizeof words);
+        std::memcpy(words, from + offsetof(Block, scales), sizeof words);
         unsigned d = 0;
         for (int i = 0; i < 4; ++i) d |= static_cast<unsigned>(words[i] >> 12) << (4 * i);
         to.d = half_to_float(static_cast<std::uint16_t>(d)) * 0.125f;
-        for (int g = 0; g < QK_K / 8; ++g) {
-            const unsigned code = words[g / 8] >> (3 * (g / 2 % 4)) & 7u;
-            const unsigned head = nibble(block.qh, g);
-            put_shifted(row(block.qs[g] | (head & 7u) << 8), 2 * code + 1, (head & 8u) != 0,
-                        to.codes + 8 * g);
-        }
+        put_eights(
+            [&](int g) HWY_ATTR {
+                const unsigned code = words[g / 8] >> (3 * (g / 2 % 4)) & 7;
+                const unsigned head = nibble(from + offsetof(Block, qh), g);
+                return shifted(row(byte_at(from + offsetof(Block, qs), g) | (head & 7) << 8),
+                               2 * code + 1, (head & 8) != 0);
+            },
+            to);
     }
 };
 
@@ -150,6 +200,7 @@ constexpr DotEntry kEntries[] = {
 
 DotColumns grid_dot(Type type) { return find_dot(kEntries, type); }
 
+#endif
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

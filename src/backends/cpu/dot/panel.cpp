@@ -8,10 +8,9 @@ namespace heddle::cpu {
 namespace {
 
 /// Rows of blocks, four columns at a time; rows change faster, so that the columns stay near.
-template <Type kType>
 void multiply_blocks(const Panel& panel, const std::byte* const* b, float* const* out,
                      int columns) {
-    const DotColumns dot = dot_columns_of(kType);
+    const DotColumns dot = dot_columns_of(panel.type);
     const auto* const* y = reinterpret_cast<const void* const*>(b);
     for (int c = 0; c < columns; c += kDotColumns) {
         const int width = columns - c < kDotColumns ? columns - c : kDotColumns;
@@ -22,30 +21,6 @@ void multiply_blocks(const Panel& panel, const std::byte* const* b, float* const
             for (int i = 0; i < width; ++i) out[c + i][r] = results[i];
         }
     }
-}
-
-struct BlockEntry {
-    Type type;
-    MultiplyPanel multiply;
-};
-
-template <Type... kTypes>
-MultiplyPanel block_panel(Type type) {
-    static constexpr BlockEntry kEntries[] = {{kTypes, multiply_blocks<kTypes>}...};
-    for (const BlockEntry& entry : kEntries) {
-        if (entry.type == type) return entry.multiply;
-    }
-    return nullptr;
-}
-
-MultiplyPanel block_panel_of(Type type) {
-    return block_panel<
-        GGML_TYPE_Q1_0, GGML_TYPE_Q2_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
-        GGML_TYPE_Q5_1, GGML_TYPE_Q8_0, GGML_TYPE_MXFP4, GGML_TYPE_NVFP4, GGML_TYPE_IQ4_NL,
-        GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
-        GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0, GGML_TYPE_IQ1_S, GGML_TYPE_IQ1_M,
-        GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ3_S>(
-        type);
 }
 
 }  // namespace
@@ -72,7 +47,7 @@ Multiplier multiplier_of(Type type) {
     return {.dot_type = other,
             .prepared = other,
             .prepare = cpu_traits_of(other).from_float,
-            .multiply = block_panel_of(type)};
+            .multiply = multiply_blocks};
 }
 
 std::size_t prepared_pitch(const Multiplier& multiplier, std::int64_t depth) {

@@ -10,6 +10,7 @@ namespace heddle::cpu {
 
 /// Rows of one type that lie `pitch` bytes apart.
 struct Panel {
+    Type type = GGML_TYPE_F32;
     const std::byte* rows = nullptr;
     std::size_t pitch = 0;
     std::int64_t count = 0;

@@ -7,9 +7,15 @@
 #include "backends/cpu/dot/levels.hpp"
 #include "quant/small_floats.hpp"
 
-/// Formats with one scale for 16 or 32 elements, multiplied by q8_0 or q8_1.
+/// Formats with one scale for 16 or more elements, multiplied by q8_0 or q8_1. Each unpacks 32
+/// elements, number `group` of its block, into two vectors.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
+#if HWY_TARGET == HWY_SCALAR
+
+DotColumns simple_dot(Type) { return nullptr; }
+
+#else
 namespace {
 
 template <class B, int kCount>
@@ -17,130 +23,153 @@ struct WithQ8_0 {
     using Block = B;
     using Other = block_q8_0;
     static constexpr int kElements = kCount;
-    static constexpr int kGroup = 32;
+    static constexpr bool kHasTwoScales = false;  ///< for 16 elements each
     static constexpr bool kHasMinimum = false;
 
-    static float scale(const Block& block, int) { return half_to_float(block.d); }
+    static HWY_INLINE float scale(const std::byte* block, int) {
+        return read_half(block + offsetof(Block, d));
+    }
 };
 
 template <class B>
 struct WithQ8_1 : WithQ8_0<B, 32> {
     using Other = block_q8_1;
     static constexpr bool kHasMinimum = true;
+
+    static HWY_INLINE float minimum(const std::byte* block) {
+        return read_half(block + offsetof(B, m));
+    }
 };
 
 struct Q1_0 : WithQ8_0<block_q1_0, QK1_0> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        constexpr std::uint8_t kBit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
-        for (int i = 0; i < QK1_0; i += 8) {
-            for (int j = 0; j < 8; ++j) codes[i + j] = (block.qs[i / 8] & kBit[j]) != 0 ? 1 : -1;
-        }
+    /// 2 * bit - 1
+    static HWY_INLINE void unpack(const std::byte* block, int group, CodeVec& low, CodeVec& high) {
+        const std::byte* bits = block + offsetof(Block, qs) + 4 * group;
+        const auto one = hn::Set(Codes(), 1);
+        low = hn::Sub(where_bits(spread_two_bytes(bits), each_bit(), 2), one);
+        high = hn::Sub(where_bits(spread_two_bytes(bits + 2), each_bit(), 2), one);
     }
 };
 
 struct Q2_0 : WithQ8_0<block_q2_0, QK2_0> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        for (int i = 0; i < QK2_0; i += 4) {
-            const int byte = block.qs[i / 4];
-            for (int j = 0; j < 4; ++j) {
-                codes[i + j] = static_cast<std::int16_t>((byte >> 2 * j & 3) - 1);
-            }
-        }
+    static HWY_INLINE void unpack(const std::byte* block, int group, CodeVec& low, CodeVec& high) {
+        low = four_bytes(block + offsetof(Block, qs) + 8 * group);
+        high = four_bytes(block + offsetof(Block, qs) + 8 * group + 4);
+    }
+
+private:
+    static HWY_INLINE CodeVec four_bytes(const std::byte* from) {
+        alignas(16) static constexpr std::uint8_t kOrder[16] = {0, 0, 0, 0, 1, 1, 1, 1,
+                                                                2, 2, 2, 2, 3, 3, 3, 3};
+        const auto words = hn::Set(hn::FixedTag<std::uint32_t, 4>(), read<std::uint32_t>(from));
+        const auto bytes =
+            hn::TableLookupBytes(hn::BitCast(Bytes(), words), hn::Load(Bytes(), kOrder));
+        // Bits 0, 2, 4, 6 of the lanes in turn, and those above them.
+        const auto ones = hn::BitCast(
+            Bytes(), hn::Set(hn::FixedTag<std::uint32_t, 4>(), std::uint32_t{0x40100401}));
+        const auto twos = hn::Add(ones, ones);
+        const auto code = hn::Add(where_bits(bytes, ones, 1), where_bits(bytes, twos, 2));
+        return hn::Sub(code, hn::Set(Codes(), 1));
     }
 };
 
 /// Bytes that hold elements j and j + 16, less `middle`.
-HWY_INLINE void unpack_nibbles(const std::uint8_t (&bytes)[16], int middle,
-                               std::int16_t* HWY_RESTRICT codes) {
-    for (int j = 0; j < 16; ++j) codes[j] = static_cast<std::int16_t>((bytes[j] & 15) - middle);
-    for (int j = 0; j < 16; ++j) {
-        codes[j + 16] = static_cast<std::int16_t>((bytes[j] >> 4) - middle);
-    }
+HWY_INLINE void unpack_nibbles(const std::byte* from, std::int8_t middle, CodeVec& low,
+                               CodeVec& high) {
+    const auto bytes = load_bytes(from);
+    low = hn::Sub(low_nibbles(bytes), hn::Set(Codes(), middle));
+    high = hn::Sub(high_nibbles(bytes), hn::Set(Codes(), middle));
 }
 
 /// Adds 16 where the bit of the element is set.
-HWY_INLINE void add_fifth_bits(const std::uint8_t (&bits)[4], std::int16_t* HWY_RESTRICT codes) {
-    constexpr std::int16_t kBit[8] = {1, 2, 4, 8, 16, 32, 64, 128};
-    for (int i = 0; i < 32; i += 8) {
-        const std::int16_t byte = bits[i / 8];
-        for (int j = 0; j < 8; ++j) {
-            codes[i + j] = static_cast<std::int16_t>(codes[i + j] + ((byte & kBit[j]) != 0 ? 16 : 0));
-        }
-    }
+HWY_INLINE void add_fifth_bits(const std::byte* from, CodeVec& low, CodeVec& high) {
+    low = hn::Add(low, where_bits(spread_two_bytes(from), each_bit(), 16));
+    high = hn::Add(high, where_bits(spread_two_bytes(from + 2), each_bit(), 16));
 }
 
 struct Q4_0 : WithQ8_0<block_q4_0, QK4_0> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        unpack_nibbles(block.qs, 8, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        unpack_nibbles(block + offsetof(Block, qs), 8, low, high);
     }
 };
 
 struct Q5_0 : WithQ8_0<block_q5_0, QK5_0> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        unpack_nibbles(block.qs, 16, codes);
-        add_fifth_bits(block.qh, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        unpack_nibbles(block + offsetof(Block, qs), 16, low, high);
+        add_fifth_bits(block + offsetof(Block, qh), low, high);
     }
 };
 
 struct Q8_0 : WithQ8_0<block_q8_0, QK8_0> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        for (int i = 0; i < QK8_0; ++i) codes[i] = block.qs[i];
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        low = load_codes(block + offsetof(Block, qs));
+        high = load_codes(block + offsetof(Block, qs) + 16);
     }
 };
 
 struct Q4_1 : WithQ8_1<block_q4_1> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        unpack_nibbles(block.qs, 0, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        unpack_nibbles(block + offsetof(Block, qs), 0, low, high);
     }
 };
 
 struct Q5_1 : WithQ8_1<block_q5_1> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        unpack_nibbles(block.qs, 0, codes);
-        add_fifth_bits(block.qh, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        unpack_nibbles(block + offsetof(Block, qs), 0, low, high);
+        add_fifth_bits(block + offsetof(Block, qh), low, high);
     }
 };
 
 struct Iq4Nl : WithQ8_0<block_iq4_nl, QK4_NL> {
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        look_up_nibbles<16>(kNonlinearLevels, block.qs, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        const auto bytes = load_bytes(block + offsetof(Block, qs));
+        low = look_up(kNonlinearLevels, low_nibbles(bytes));
+        high = look_up(kNonlinearLevels, high_nibbles(bytes));
     }
 };
 
 struct Mxfp4 : WithQ8_0<block_mxfp4, QK_MXFP4> {
-    static float scale(const Block& block, int) { return quant::e8m0_to_f32_half(block.e); }
+    static HWY_INLINE float scale(const std::byte* block, int) {
+        return quant::e8m0_to_f32_half(read<std::uint8_t>(block + offsetof(Block, e)));
+    }
 
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        look_up_nibbles<16>(kFp4Levels, block.qs, codes);
+    static HWY_INLINE void unpack(const std::byte* block, int, CodeVec& low, CodeVec& high) {
+        const auto bytes = load_bytes(block + offsetof(Block, qs));
+        low = look_up(kFp4Levels, low_nibbles(bytes));
+        high = look_up(kFp4Levels, high_nibbles(bytes));
     }
 };
 
 struct Nvfp4 : WithQ8_0<block_nvfp4, QK_NVFP4> {
-    static constexpr int kGroup = QK_NVFP4_SUB;
+    static constexpr bool kHasTwoScales = true;
 
-    static float scale(const Block& block, int group) {
-        return quant::ue4m3_to_f32_half(block.d[group]);
+    static HWY_INLINE float scale(const std::byte* block, int sixteen) {
+        return quant::ue4m3_to_f32_half(read<std::uint8_t>(block + offsetof(Block, d) + sixteen));
     }
 
-    static void unpack(const Block& block, std::int16_t* HWY_RESTRICT codes) {
-        for (int group = 0; group < QK_NVFP4 / QK_NVFP4_SUB; ++group) {
-            look_up_nibbles<8>(kFp4Levels, block.qs + 8 * group, codes + 16 * group);
-        }
+    /// Eight bytes hold sixteen elements, j and j + 8 together.
+    static HWY_INLINE void unpack(const std::byte* block, int group, CodeVec& low, CodeVec& high) {
+        const auto bytes = load_bytes(block + offsetof(Block, qs) + 16 * group);
+        const auto first = look_up(kFp4Levels, low_nibbles(bytes));
+        const auto second = look_up(kFp4Levels, high_nibbles(bytes));
+        low = hn::ConcatLowerLower(Codes(), second, first);
+        high = hn::ConcatUpperUpper(Codes(), second, first);
     }
 };
 
 constexpr DotEntry kEntries[] = {
-    {GGML_TYPE_Q1_0, dot_simple_columns<Q1_0>},     {GGML_TYPE_Q2_0, dot_simple_columns<Q2_0>},
-    {GGML_TYPE_Q4_0, dot_simple_columns<Q4_0>},     {GGML_TYPE_Q4_1, dot_simple_columns<Q4_1>},
-    {GGML_TYPE_Q5_0, dot_simple_columns<Q5_0>},     {GGML_TYPE_Q5_1, dot_simple_columns<Q5_1>},
-    {GGML_TYPE_Q8_0, dot_simple_columns<Q8_0>},     {GGML_TYPE_IQ4_NL, dot_simple_columns<Iq4Nl>},
-    {GGML_TYPE_MXFP4, dot_simple_columns<Mxfp4>},   {GGML_TYPE_NVFP4, dot_simple_columns<Nvfp4>},
+    {GGML_TYPE_Q1_0, dot_simple_columns<Q1_0>},   {GGML_TYPE_Q2_0, dot_simple_columns<Q2_0>},
+    {GGML_TYPE_Q4_0, dot_simple_columns<Q4_0>},   {GGML_TYPE_Q4_1, dot_simple_columns<Q4_1>},
+    {GGML_TYPE_Q5_0, dot_simple_columns<Q5_0>},   {GGML_TYPE_Q5_1, dot_simple_columns<Q5_1>},
+    {GGML_TYPE_Q8_0, dot_simple_columns<Q8_0>},   {GGML_TYPE_IQ4_NL, dot_simple_columns<Iq4Nl>},
+    {GGML_TYPE_MXFP4, dot_simple_columns<Mxfp4>}, {GGML_TYPE_NVFP4, dot_simple_columns<Nvfp4>},
 };
 
 }  // namespace
 
 DotColumns simple_dot(Type type) { return find_dot(kEntries, type); }
 
+#endif
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

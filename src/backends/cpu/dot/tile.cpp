@@ -129,10 +129,14 @@ template <int kRows, class T>
 void dot_rows(const std::byte* rows, std::size_t pitch, const float* const* columns, int width,
               const Piece& piece, float* const* out, std::int64_t at) {
     switch (width) {
-        case 1: return dot_tile<kRows, 1, T>(rows, pitch, columns, piece, out, at);
-        case 2: return dot_tile<kRows, 2, T>(rows, pitch, columns, piece, out, at);
-        case 3: return dot_tile<kRows, 3, T>(rows, pitch, columns, piece, out, at);
-        default: return dot_tile<kRows, 4, T>(rows, pitch, columns, piece, out, at);
+        case 1:
+            return dot_tile<kRows, 1, T>(rows, pitch, columns, piece, out, at);
+        case 2:
+            return dot_tile<kRows, 2, T>(rows, pitch, columns, piece, out, at);
+        case 3:
+            return dot_tile<kRows, 3, T>(rows, pitch, columns, piece, out, at);
+        default:
+            return dot_tile<kRows, 4, T>(rows, pitch, columns, piece, out, at);
     }
 }
 

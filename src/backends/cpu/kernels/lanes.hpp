@@ -76,8 +76,8 @@ HWY_INLINE void store_f16(D d, hn::Vec<D> value, void* to) {
     const hn::Rebind<std::uint16_t, D> dh;
     const auto positive = hn::BitCast(di, hn::AndNot(sign_bit, bits));
     const auto odd = hn::And(hn::ShiftRight<13>(positive), hn::Set(di, 1));
-    const auto normal = hn::ShiftRight<13>(
-        hn::Add(hn::Sub(positive, hn::Set(di, (112 << 23) - 0xfff)), odd));
+    const auto normal =
+        hn::ShiftRight<13>(hn::Add(hn::Sub(positive, hn::Set(di, (112 << 23) - 0xfff)), odd));
     // The adder rounds to units of 2^-24, the last place of a subnormal.
     const auto shifted = hn::Add(hn::BitCast(d, positive), hn::Set(d, 0.5f));
     const auto subnormal = hn::Sub(hn::BitCast(di, shifted), hn::Set(di, 0x3f000000));
@@ -107,7 +107,8 @@ HWY_INLINE void store_bf16(D d, hn::Vec<D> value, void* to) {
     const auto odd = hn::And(upper, hn::Set(du, 1u));
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd));
     const auto quiet = hn::Or(upper, hn::Set(du, 0x40u));
-    const auto half = hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, quiet), hn::BitCast(d, rounded));
+    const auto half =
+        hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, quiet), hn::BitCast(d, rounded));
     hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, half)), dh, static_cast<std::uint16_t*>(to));
 }
 
@@ -149,8 +150,8 @@ struct Bf16Rows {
     }
 };
 
-/// `n` elements from one type to another, a whole vector at a time: the rest at the end goes through
-/// a buffer, so that an element's result does not depend on where it stands.
+/// `n` elements from one type to another, a whole vector at a time: the rest at the end goes
+/// through a buffer, so that an element's result does not depend on where it stands.
 template <class From, class To>
 HWY_INLINE void convert_row(const void* from, void* to, std::int64_t n) {
     const Floats d;
@@ -158,7 +159,8 @@ HWY_INLINE void convert_row(const void* from, void* to, std::int64_t n) {
     const auto* x = static_cast<const std::byte*>(from);
     auto* y = static_cast<std::byte*>(to);
     std::int64_t i = 0;
-    for (; i + step <= n; i += step) To::store(d, From::load(d, x + i * From::kSize), y + i * To::kSize);
+    for (; i + step <= n; i += step)
+        To::store(d, From::load(d, x + i * From::kSize), y + i * To::kSize);
     if (i >= n) return;
     alignas(16) float part_x[hn::MaxLanes(Floats())] = {};
     alignas(16) float part_y[hn::MaxLanes(Floats())];

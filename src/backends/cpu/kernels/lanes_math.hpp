@@ -1,5 +1,6 @@
-// Functions of vectors of floats, as accurate as single precision needs and right for every argument:
-// NaN stays NaN, infinity and overflow go where mathematics says. Included once per instruction set.
+// Functions of vectors of floats, as accurate as single precision needs and right for every
+// argument: NaN stays NaN, infinity and overflow go where mathematics says. Included once per
+// instruction set.
 
 #if defined(HEDDLE_CPU_LANES_MATH_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_LANES_MATH_HPP
@@ -82,8 +83,8 @@ HWY_INLINE V gelu_quick_of(D d, V x) {
     return swish_of(d, x, hn::Mul(hn::Set(d, 1.702f), x));
 }
 
-/// 1 - erf z for z >= 0, to a few units in the last place of the relative error: t e^(P(t) - z^2) with
-/// t = 2 / (2 + z), where the polynomial P was fitted for z up to 11.
+/// 1 - erf z for z >= 0, to a few units in the last place of the relative error: t e^(P(t) - z^2)
+/// with t = 2 / (2 + z), where the polynomial P was fitted for z up to 11.
 template <class D, class V>
 HWY_INLINE V erfc_of(D d, V z) {
     const auto two = hn::Set(d, 2.0f);

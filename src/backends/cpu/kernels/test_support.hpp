@@ -19,8 +19,8 @@
 #include "ops/build.hpp"
 #include "quant/codec.hpp"
 
-/// What tests of kernels share: tensors with memory that notices stray writes, and ways to run a node
-/// with any number of tasks on every instruction set of the machine.
+/// What tests of kernels share: tensors with memory that notices stray writes, and ways to run a
+/// node with any number of tasks on every instruction set of the machine.
 namespace heddle::cpu {
 
 // ---- running -----------------------------------------------------------------------------------
@@ -44,7 +44,8 @@ private:
 };
 
 /// Runs `kernel` with exactly so many tasks and bytes of scratch.
-inline Result<> run_tasks(const Kernel& kernel, const Tensor& node, int tasks, std::size_t scratch) {
+inline Result<> run_tasks(const Kernel& kernel, const Tensor& node, int tasks,
+                          std::size_t scratch) {
     constexpr std::size_t guard_size = 256;
     constexpr std::byte guard{0xA5};
     std::vector<std::byte> memory(scratch + guard_size + 64, guard);
@@ -70,8 +71,8 @@ inline Demand demand_of(const Kernel& kernel, const Tensor& node, int threads) {
     return kernel.demand != nullptr ? kernel.demand(node, threads) : rows_demand(node, threads);
 }
 
-/// Runs `node` with exactly `tasks` tasks, although so small a node would be given fewer: kernels are
-/// right for any number. Scratch grows with the tasks.
+/// Runs `node` with exactly `tasks` tasks, although so small a node would be given fewer: kernels
+/// are right for any number. Scratch grows with the tasks.
 inline Result<> run_node(const Tensor& node, int tasks) {
     std::string_view reason;
     const Kernel* kernel = choose_kernel(node, &reason);
@@ -131,15 +132,24 @@ inline double value_at(const Tensor& t, std::int64_t i0, std::int64_t i1 = 0, st
         return value;
     };
     switch (t.type) {
-        case GGML_TYPE_F32: return load(0.0f);
-        case GGML_TYPE_F64: return load(0.0);
-        case GGML_TYPE_F16: return f16_to_f32(load(std::uint16_t{}));
-        case GGML_TYPE_BF16: return bf16_to_f32(load(std::uint16_t{}));
-        case GGML_TYPE_I8: return load(std::int8_t{});
-        case GGML_TYPE_I16: return load(std::int16_t{});
-        case GGML_TYPE_I32: return load(std::int32_t{});
-        case GGML_TYPE_I64: return static_cast<double>(load(std::int64_t{}));
-        default: break;
+        case GGML_TYPE_F32:
+            return load(0.0f);
+        case GGML_TYPE_F64:
+            return load(0.0);
+        case GGML_TYPE_F16:
+            return f16_to_f32(load(std::uint16_t{}));
+        case GGML_TYPE_BF16:
+            return bf16_to_f32(load(std::uint16_t{}));
+        case GGML_TYPE_I8:
+            return load(std::int8_t{});
+        case GGML_TYPE_I16:
+            return load(std::int16_t{});
+        case GGML_TYPE_I32:
+            return load(std::int32_t{});
+        case GGML_TYPE_I64:
+            return static_cast<double>(load(std::int64_t{}));
+        default:
+            break;
     }
     std::vector<float> values(static_cast<std::size_t>(block));
     quant::codec_of(t.type)->decode(from, values.data(), block);
@@ -171,8 +181,8 @@ inline void set_values(const Tensor& t, const std::vector<double>& values) {
     if (quant::codec_of(t.type) != nullptr) {
         const std::vector<float> floats(values.begin(), values.end());
         const std::vector<float> even(floats.size(), 1.0f);
-        ASSERT_TRUE(quant::encode_rows(t.type, floats.data(), t.data, row_count(t), t.ne[0],
-                                       even.data()));
+        ASSERT_TRUE(
+            quant::encode_rows(t.type, floats.data(), t.data, row_count(t), t.ne[0], even.data()));
         return;
     }
     std::size_t next = 0;
@@ -180,15 +190,24 @@ inline void set_values(const Tensor& t, const std::vector<double>& values) {
         const double value = values[next++];
         const auto store = [&](auto number) { std::memcpy(at(t, i...), &number, sizeof number); };
         switch (t.type) {
-            case GGML_TYPE_F32: return store(static_cast<float>(value));
-            case GGML_TYPE_F64: return store(value);
-            case GGML_TYPE_F16: return store(f32_to_f16(static_cast<float>(value)));
-            case GGML_TYPE_BF16: return store(f32_to_bf16(static_cast<float>(value)));
-            case GGML_TYPE_I8: return store(static_cast<std::int8_t>(value));
-            case GGML_TYPE_I16: return store(static_cast<std::int16_t>(value));
-            case GGML_TYPE_I32: return store(static_cast<std::int32_t>(value));
-            case GGML_TYPE_I64: return store(static_cast<std::int64_t>(value));
-            default: FAIL() << "no values of type " << name_of(t.type);
+            case GGML_TYPE_F32:
+                return store(static_cast<float>(value));
+            case GGML_TYPE_F64:
+                return store(value);
+            case GGML_TYPE_F16:
+                return store(f32_to_f16(static_cast<float>(value)));
+            case GGML_TYPE_BF16:
+                return store(f32_to_bf16(static_cast<float>(value)));
+            case GGML_TYPE_I8:
+                return store(static_cast<std::int8_t>(value));
+            case GGML_TYPE_I16:
+                return store(static_cast<std::int16_t>(value));
+            case GGML_TYPE_I32:
+                return store(static_cast<std::int32_t>(value));
+            case GGML_TYPE_I64:
+                return store(static_cast<std::int64_t>(value));
+            default:
+                FAIL() << "no values of type " << name_of(t.type);
         }
     });
 }
@@ -200,8 +219,8 @@ inline double rounding_of(Type type) {
     return 2e-6;
 }
 
-/// Every element is within `relative` of the expected one, or within `absolute` of it. Infinite ones
-/// and NaN must be the same.
+/// Every element is within `relative` of the expected one, or within `absolute` of it. Infinite
+/// ones and NaN must be the same.
 inline void expect_close(const Tensor& result, const std::vector<double>& expected, double relative,
                          double absolute = 1e-7) {
     const std::vector<double> actual = values_of(result);
@@ -270,8 +289,8 @@ public:
         return finish(build_in_place<D>(context_, args, src));
     }
 
-    /// The elements of `x` from `from` on, every `step`-th in each dimension: extents and strides of
-    /// any kind, over the memory of `x`.
+    /// The elements of `x` from `from` on, every `step`-th in each dimension: extents and strides
+    /// of any kind, over the memory of `x`.
     Tensor* slice(Tensor* x, const Extents& from, const Extents& extent,
                   const Extents& step = {1, 1, 1, 1}) {
         Tensor* part = finish(view_tensor(context_, *x));

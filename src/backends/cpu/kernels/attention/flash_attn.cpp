@@ -57,7 +57,7 @@ struct Attention {
           codec(quant::codec_of(v.type)),
           rows(soft_rows_of(codec != nullptr ? GGML_TYPE_F32 : v.type)),
           keys(k.ne[1]),
-          group(std::gcd(q.ne[2] / k.ne[2], q.ne[2] / v.ne[2])),
+          group(std::max<std::int64_t>(1, std::gcd(q.ne[2] / k.ne[2], q.ne[2] / v.ne[2]))),
           units_per_group(blocks_of(q.ne[1] * group, kQueries)),
           units(q.ne[3] * (q.ne[2] / group) * units_per_group),
           parts(1),
@@ -77,7 +77,9 @@ struct Attention {
     std::size_t values_size() const {
         return codec == nullptr ? 0 : lines(static_cast<std::size_t>(kKeys * width()) * 4);
     }
-    std::size_t sums_size() const { return lines(static_cast<std::size_t>(kQueries * width()) * 4); }
+    std::size_t sums_size() const {
+        return lines(static_cast<std::size_t>(kQueries * width()) * 4);
+    }
     std::size_t task_size() const {
         return queries_size() + scores_size() + values_size() + sums_size();
     }
@@ -90,7 +92,8 @@ struct Attention {
 
     float slope_of(std::int64_t head) const {
         if (params.max_bias <= 0) return 1;
-        const auto low = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(q.ne[2])));
+        const auto low =
+            static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(q.ne[2])));
         const float base = std::exp2(-params.max_bias / static_cast<float>(low));
         const float between = std::exp2(-params.max_bias / 2 / static_cast<float>(low));
         return head < low ? std::pow(base, static_cast<float>(head + 1))
@@ -99,7 +102,8 @@ struct Attention {
 
     const std::uint16_t* mask_row(const Row& row) const {
         if (mask == nullptr) return nullptr;
-        return at<const std::uint16_t>(*mask, 0, row.i1, row.i2 % mask->ne[2], row.i3 % mask->ne[3]);
+        return at<const std::uint16_t>(*mask, 0, row.i1, row.i2 % mask->ne[2],
+                                       row.i3 % mask->ne[3]);
     }
 };
 
@@ -180,7 +184,7 @@ private:
     }
 
     void score(std::int64_t j, std::int64_t n) {
-        const Panel panel{at(a_.k, 0, j, key_head_, batch_), a_.k.nb[1], n, a_.k.ne[0]};
+        const Panel panel{a_.k.type, at(a_.k, 0, j, key_head_, batch_), a_.k.nb[1], n, a_.k.ne[0]};
         a_.multiplier.multiply(panel, prepared_, score_rows_, count_);
     }
 

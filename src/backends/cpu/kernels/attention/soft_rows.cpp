@@ -1,16 +1,15 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention/soft_rows.cpp"
+#include "backends/cpu/kernels/attention/soft_rows.hpp"
+
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
-// After highway.h
-#include <hwy/contrib/math/math-inl.h>
 
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
 #include "backends/cpu/dot/lanes.hpp"
-#include "backends/cpu/kernels/attention/soft_rows.hpp"
+#include "backends/cpu/kernels/lanes_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -30,7 +29,7 @@ float finish(const ScoreRule& rule, float* scores, std::int64_t n) {
     std::int64_t j = 0;
     for (; j + step <= n; j += step) {
         auto z = hn::Mul(hn::LoadU(lanes, scores + j), hn::Set(lanes, factor));
-        if (capped) z = hn::Mul(hn::Tanh(lanes, z), hn::Set(lanes, rule.softcap));
+        if (capped) z = hn::Mul(tanh_of(lanes, z), hn::Set(lanes, rule.softcap));
         if (mask != nullptr) {
             const auto m = load_f32(lanes, mask + j);
             z = hn::MulAdd(m, hn::Set(lanes, rule.slope), z);
@@ -42,7 +41,7 @@ float finish(const ScoreRule& rule, float* scores, std::int64_t n) {
     float largest = hn::GetLane(hn::MaxOfLanes(lanes, most));
     for (; j < n; ++j) {
         float z = scores[j] * factor;
-        if (capped) z = std::tanh(z) * rule.softcap;
+        if (capped) z = tanhf(z) * rule.softcap;
         if (mask != nullptr) {
             const float m = to_float(mask[j]);
             z = m == kNever ? kNever : z + rule.slope * m;
@@ -60,13 +59,13 @@ float exponentiate(float most, float* scores, std::int64_t n) {
     auto sums = hn::Zero(lanes);
     std::int64_t j = 0;
     for (; j + step <= n; j += step) {
-        const auto weight = hn::Exp(lanes, hn::Sub(hn::LoadU(lanes, scores + j), offset));
+        const auto weight = exp_of(lanes, hn::Sub(hn::LoadU(lanes, scores + j), offset));
         hn::StoreU(weight, lanes, scores + j);
         sums = hn::Add(sums, weight);
     }
     float sum = hn::GetLane(hn::SumOfLanes(lanes, sums));
     for (; j < n; ++j) {
-        scores[j] = std::exp(scores[j] - most);
+        scores[j] = expf(scores[j] - most);
         sum += scores[j];
     }
     return sum;

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/cpu/kernels/elementwise/spans.hpp"
+#include "backends/cpu/kernels/elementwise/broadcast.hpp"
 #include "quant/codec.hpp"
 #include "quant/traits.hpp"
 
@@ -29,11 +29,15 @@ void write(Type type, const float* values, std::byte* to, std::int64_t n) {
 std::string_view objection(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     const quant::Codec* codec = quant::codec_of(a.type);
-    if (codec == nullptr || codec->decode == nullptr) return "a is not of a block format";
+    if (codec == nullptr) {  // not for these kernels; what the others had against it says more
+        const std::string_view reason = objection_to_floats(node);
+        return reason.empty() ? "a is not of a block format" : reason;
+    }
     if (kBuffered % block_size(a.type) != 0) return "blocks of a are too large";
     if (b.type != GGML_TYPE_F32) return "b is not f32";
     if (!can_write(node.type, a.type)) return "the result cannot be written in its type";
-    if (!has_packed_rows(a) || !has_packed_rows(node)) return "rows of a or the result are not dense";
+    if (!has_packed_rows(a) || !has_packed_rows(node))
+        return "rows of a or the result are not dense";
     if (!same_shape(node, a)) return "the result does not have the extents of a";
     return {};
 }

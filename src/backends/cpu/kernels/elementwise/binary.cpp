@@ -47,8 +47,8 @@ private:
     }
 };
 
-/// Elements `range` of one row, at most `kChunk` at a time wherever a value cannot be taken from where
-/// it is.
+/// Elements `range` of one row, at most `kChunk` at a time wherever a value cannot be taken from
+/// where it is.
 template <class F>
 void binary_row(Type type_y, std::byte* y, Type type_a, const std::byte* a, const RowOfB& b,
                 Range range, F f) {
@@ -88,7 +88,7 @@ void binary_row(Type type_y, std::byte* y, Type type_a, const std::byte* a, cons
 template <class F>
 void binary(const Tensor& node, const Task& task, F f) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
-    if (node.type == GGML_TYPE_F32 && is_packed(node) && has_same_layout(a, node) &&
+    if (node.type == GGML_TYPE_F32 && is_packed(node, sizeof(float)) && has_same_layout(a, node) &&
         has_same_layout(b, node)) {
         const auto [begin, end] = share_elements(task, count_elements(node));
         map_floats(static_cast<const float*>(a.data) + begin,
@@ -141,7 +141,9 @@ bool can_compute(Type a, Type b, Type y) {
     return y == a || (y == GGML_TYPE_F32 && b == GGML_TYPE_F32);
 }
 
-std::string_view objection(const Tensor& node) {
+}  // namespace
+
+std::string_view objection_to_floats(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (node.type == GGML_TYPE_F32 && node.nb[0] == sizeof(float) && has_same_layout(a, node) &&
         has_same_layout(b, node)) {
@@ -150,17 +152,20 @@ std::string_view objection(const Tensor& node) {
     if (!can_compute(a.type, b.type, node.type)) {
         return "a, b and the result are not of types that go together";
     }
-    if (!has_packed_rows(a) || !has_packed_rows(node)) return "rows of a or the result are not dense";
+    if (!has_packed_rows(a) || !has_packed_rows(node))
+        return "rows of a or the result are not dense";
     if (!same_shape(node, a)) return "the result does not have the extents of a";
     if (!can_repeat(b, a)) return "b cannot be repeated to the extents of a";
     return {};
 }
 
+namespace {
+
 /// b is a single value, which `can_repeat` to any extents.
 std::string_view add1_objection(const Tensor& node) {
     if (!is_scalar(*node.src[1])) return "b is not a single value";
     if (node.type != node.src[0]->type) return "the result does not have the type of a";
-    return objection(node);
+    return objection_to_floats(node);
 }
 
 void run_add(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(add)(node, task); }
@@ -176,14 +181,26 @@ Demand demand(const Tensor& node, int threads) {
 
 }  // namespace
 
-extern const Kernel kAdd{
-    .name = "add", .op = GGML_OP_ADD, .objection = objection, .run = run_add, .demand = demand};
-extern const Kernel kSub{
-    .name = "sub", .op = GGML_OP_SUB, .objection = objection, .run = run_sub, .demand = demand};
-extern const Kernel kMul{
-    .name = "mul", .op = GGML_OP_MUL, .objection = objection, .run = run_mul, .demand = demand};
-extern const Kernel kDiv{
-    .name = "div", .op = GGML_OP_DIV, .objection = objection, .run = run_div, .demand = demand};
+extern const Kernel kAdd{.name = "add",
+                         .op = GGML_OP_ADD,
+                         .objection = objection_to_floats,
+                         .run = run_add,
+                         .demand = demand};
+extern const Kernel kSub{.name = "sub",
+                         .op = GGML_OP_SUB,
+                         .objection = objection_to_floats,
+                         .run = run_sub,
+                         .demand = demand};
+extern const Kernel kMul{.name = "mul",
+                         .op = GGML_OP_MUL,
+                         .objection = objection_to_floats,
+                         .run = run_mul,
+                         .demand = demand};
+extern const Kernel kDiv{.name = "div",
+                         .op = GGML_OP_DIV,
+                         .objection = objection_to_floats,
+                         .run = run_div,
+                         .demand = demand};
 extern const Kernel kAdd1{.name = "add1",
                           .op = GGML_OP_ADD1,
                           .objection = add1_objection,

@@ -4,10 +4,13 @@
 
 namespace heddle::cpu {
 
-/// How to walk y = a ∘ b with b tiled to the extents of a: rows as long and dimensions as few as the
-/// layouts allow. Rows of y and a are dense.
+/// Why a ∘ b of plain floats cannot be computed; empty if it can.
+std::string_view objection_to_floats(const Tensor& node);
+
+/// How to walk y = a ∘ b with b tiled to the extents of a: rows as long and dimensions as few as
+/// the layouts allow. Rows of y and a are dense.
 struct Broadcast {
-    std::int64_t extent[kMaxDims] = {1, 1, 1, 1};    ///< of y and a
+    std::int64_t extent[kMaxDims] = {1, 1, 1, 1};  ///< of y and a
     std::int64_t extent_b[kMaxDims] = {1, 1, 1, 1};
     std::size_t y[kMaxDims] = {}, a[kMaxDims] = {}, b[kMaxDims] = {};  ///< strides in bytes
 
@@ -57,7 +60,8 @@ private:
     }
 
     /// Whether dimension `d` continues what `slot` has so far, in all three tensors.
-    bool joins(int slot, const Tensor& node, const Tensor& first, const Tensor& second, int d) const {
+    bool joins(int slot, const Tensor& node, const Tensor& first, const Tensor& second,
+               int d) const {
         const auto so_far = static_cast<std::size_t>(extent[slot]);
         if (node.nb[d] != so_far * y[slot] || first.nb[d] != so_far * a[slot]) return false;
         if (extent[slot] == 1) return true;

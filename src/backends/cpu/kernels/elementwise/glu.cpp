@@ -55,8 +55,7 @@ struct SwigluOai {
         const V high = hn::Set(d, limit);
         x = hn::Min(x, high);
         g = hn::Max(hn::Min(g, high), hn::Neg(high));
-        return hn::Mul(swish_of(d, x, hn::Mul(hn::Set(d, alpha), x)),
-                       hn::Add(g, hn::Set(d, 1.0f)));
+        return hn::Mul(swish_of(d, x, hn::Mul(hn::Set(d, alpha), x)), hn::Add(g, hn::Set(d, 1.0f)));
     }
 };
 
@@ -78,14 +77,20 @@ void glu_rows(const Tensor& node, const Task& task, const ops::Glu::Params& para
 void glu(const Tensor& node, const Task& task) {
     const auto params = unpack<ops::Glu::Params>(node);
     switch (params.function) {
-        case GGML_GLU_OP_REGLU: return glu_rows(node, task, params, Reglu());
-        case GGML_GLU_OP_GEGLU: return glu_rows(node, task, params, Geglu());
-        case GGML_GLU_OP_SWIGLU: return glu_rows(node, task, params, Swiglu());
+        case GGML_GLU_OP_REGLU:
+            return glu_rows(node, task, params, Reglu());
+        case GGML_GLU_OP_GEGLU:
+            return glu_rows(node, task, params, Geglu());
+        case GGML_GLU_OP_SWIGLU:
+            return glu_rows(node, task, params, Swiglu());
         case GGML_GLU_OP_SWIGLU_OAI:
             return glu_rows(node, task, params, SwigluOai{params.alpha, params.limit});
-        case GGML_GLU_OP_GEGLU_ERF: return glu_rows(node, task, params, GegluErf());
-        case GGML_GLU_OP_GEGLU_QUICK: return glu_rows(node, task, params, GegluQuick());
-        default: return;
+        case GGML_GLU_OP_GEGLU_ERF:
+            return glu_rows(node, task, params, GegluErf());
+        case GGML_GLU_OP_GEGLU_QUICK:
+            return glu_rows(node, task, params, GegluQuick());
+        default:
+            return;
     }
 }
 

@@ -12,10 +12,19 @@ extern const Kernel kDiag, kTri, kDiagMaskInf, kDiagMaskZero;
 
 std::span<const Kernel> elementwise_kernels() {
     static const std::array kernels{
-        kAdd,    kAddBlocks, kSub,  kMul,  kDiv,        kAdd1,        kAdd1Blocks,        kAddId,
-        kSqr,    kSqrt,      kLog,  kSin,  kCos,        kScale,       kClamp,             kLeakyRelu,
-        kUnary,  kGlu,       kFill, kDiag, kTri,        kDiagMaskInf, kDiagMaskZero,      kSiluBack,
-        kArange, kTimestepEmbedding,
+        kAdd,          kAddBlocks,
+        kSub,          kMul,
+        kDiv,          kAdd1,
+        kAdd1Blocks,   kAddId,
+        kSqr,          kSqrt,
+        kLog,          kSin,
+        kCos,          kScale,
+        kClamp,        kLeakyRelu,
+        kUnary,        kGlu,
+        kFill,         kDiag,
+        kTri,          kDiagMaskInf,
+        kDiagMaskZero, kSiluBack,
+        kArange,       kTimestepEmbedding,
     };
     return kernels;
 }

@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// y[i] = f(d, x[i]) for `n` elements of one type. Half floats are computed with as floats and rounded
-/// once.
+/// y[i] = f(d, x[i]) for `n` elements of one type. Half floats are computed with as floats and
+/// rounded once.
 template <class F>
 void map_span(Type type, const std::byte* x, std::byte* y, std::int64_t n, F f) {
     if (type == GGML_TYPE_F32) {
@@ -32,7 +32,8 @@ void map_span(Type type, const std::byte* x, std::byte* y, std::int64_t n, F f) 
 
 /// y[i] = f(d, a[i], b[i]), all of one type.
 template <class F>
-void map_span(Type type, const std::byte* a, const std::byte* b, std::byte* y, std::int64_t n, F f) {
+void map_span(Type type, const std::byte* a, const std::byte* b, std::byte* y, std::int64_t n,
+              F f) {
     if (type == GGML_TYPE_F32) {
         map_floats(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
                    reinterpret_cast<float*>(y), n, f);
@@ -52,9 +53,8 @@ void map_span(Type type, const std::byte* a, const std::byte* b, std::byte* y, s
 template <class F>
 void map_node(const Tensor& node, const Task& task, F f) {
     for_spans(*node.src[0], node, task,
-              [&](const std::byte* x, std::byte* y, std::int64_t n) HWY_ATTR {
-                  map_span(node.type, x, y, n, f);
-              });
+              [&](const std::byte* x, std::byte* y, std::int64_t n)
+                  HWY_ATTR { map_span(node.type, x, y, n, f); });
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE

@@ -84,20 +84,40 @@ Demand costly(const Tensor& node, int threads) { return spans_demand(node, threa
 
 }  // namespace
 
-extern const Kernel kSqr{.name = "sqr", .op = GGML_OP_SQR, .objection = objection_to_map,
-                         .run = run_sqr, .demand = cheap};
-extern const Kernel kSqrt{.name = "sqrt", .op = GGML_OP_SQRT, .objection = objection_to_map,
-                          .run = run_sqrt, .demand = cheap};
-extern const Kernel kLog{.name = "log", .op = GGML_OP_LOG, .objection = objection_to_map,
-                         .run = run_log, .demand = costly};
-extern const Kernel kSin{.name = "sin", .op = GGML_OP_SIN, .objection = objection_to_map,
-                         .run = run_sin, .demand = costly};
-extern const Kernel kCos{.name = "cos", .op = GGML_OP_COS, .objection = objection_to_map,
-                         .run = run_cos, .demand = costly};
-extern const Kernel kClamp{.name = "clamp", .op = GGML_OP_CLAMP, .objection = objection_but_bf16,
-                           .run = run_clamp, .demand = cheap};
-extern const Kernel kLeakyRelu{.name = "leaky_relu", .op = GGML_OP_LEAKY_RELU,
-                               .objection = objection_but_bf16, .run = run_leaky_relu,
+extern const Kernel kSqr{.name = "sqr",
+                         .op = GGML_OP_SQR,
+                         .objection = objection_to_map,
+                         .run = run_sqr,
+                         .demand = cheap};
+extern const Kernel kSqrt{.name = "sqrt",
+                          .op = GGML_OP_SQRT,
+                          .objection = objection_to_map,
+                          .run = run_sqrt,
+                          .demand = cheap};
+extern const Kernel kLog{.name = "log",
+                         .op = GGML_OP_LOG,
+                         .objection = objection_to_map,
+                         .run = run_log,
+                         .demand = costly};
+extern const Kernel kSin{.name = "sin",
+                         .op = GGML_OP_SIN,
+                         .objection = objection_to_map,
+                         .run = run_sin,
+                         .demand = costly};
+extern const Kernel kCos{.name = "cos",
+                         .op = GGML_OP_COS,
+                         .objection = objection_to_map,
+                         .run = run_cos,
+                         .demand = costly};
+extern const Kernel kClamp{.name = "clamp",
+                           .op = GGML_OP_CLAMP,
+                           .objection = objection_but_bf16,
+                           .run = run_clamp,
+                           .demand = cheap};
+extern const Kernel kLeakyRelu{.name = "leaky_relu",
+                               .op = GGML_OP_LEAKY_RELU,
+                               .objection = objection_but_bf16,
+                               .run = run_leaky_relu,
                                .demand = cheap};
 
 }  // namespace heddle::cpu

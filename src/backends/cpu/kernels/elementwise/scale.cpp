@@ -1,10 +1,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/elementwise/scale.cpp"
+#include "ops/scale.hpp"
+
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernel.hpp"
-#include "ops/scale.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -48,7 +49,8 @@ void run(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(scale)(nod
 
 }  // namespace
 
-extern const Kernel kScale{.name = "scale_f32", .op = GGML_OP_SCALE, .objection = objection, .run = run};
+extern const Kernel kScale{
+    .name = "scale_f32", .op = GGML_OP_SCALE, .objection = objection, .run = run};
 
 }  // namespace heddle::cpu
 #endif

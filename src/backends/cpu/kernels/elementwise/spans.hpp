@@ -7,17 +7,17 @@
 /// Walking tensors element by element, in stretches as long as their layouts allow.
 namespace heddle::cpu {
 
-/// Whether the elements follow each other without gaps, in logical order.
-inline bool is_packed(const Tensor& t) {
-    return t.nb[0] == size_of(t.type) && t.nb[1] == t.nb[0] * static_cast<std::size_t>(t.ne[0]) &&
+/// Whether elements of `size` bytes follow each other without gaps, in logical order.
+inline bool is_packed(const Tensor& t, std::size_t size) {
+    return t.nb[0] == size && t.nb[1] == t.nb[0] * static_cast<std::size_t>(t.ne[0]) &&
            t.nb[2] == t.nb[1] * static_cast<std::size_t>(t.ne[1]) &&
            t.nb[3] == t.nb[2] * static_cast<std::size_t>(t.ne[2]);
 }
 
+inline bool is_packed(const Tensor& t) { return is_packed(t, size_of(t.type)); }
+
 /// Whether the elements of each row follow each other. A single one does whatever its stride says.
-inline bool has_packed_rows(const Tensor& t) {
-    return t.nb[0] == size_of(t.type) || t.ne[0] <= 1;
-}
+inline bool has_packed_rows(const Tensor& t) { return t.nb[0] == size_of(t.type) || t.ne[0] <= 1; }
 
 /// Whether elements of the same index lie at the same distance from the start of both.
 inline bool has_same_layout(const Tensor& a, const Tensor& b) {
@@ -25,7 +25,9 @@ inline bool has_same_layout(const Tensor& a, const Tensor& b) {
            std::equal(a.nb, a.nb + kMaxDims, b.nb);
 }
 
-inline std::int64_t count_elements(const Tensor& t) { return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3]; }
+inline std::int64_t count_elements(const Tensor& t) {
+    return t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3];
+}
 
 inline bool is_float(Type type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
@@ -39,8 +41,8 @@ inline Range share_elements(const Task& task, std::int64_t n) {
     return {units.begin * unit, std::min(units.end * unit, n)};
 }
 
-/// Calls `body(x, y, n)` for stretches of elements of this task's share. x and y have the same extents
-/// and type, and packed rows.
+/// Calls `body(x, y, n)` for stretches of elements of this task's share. x and y have the same
+/// extents and type, and packed rows.
 template <class Body>
 void for_spans(const Tensor& x, const Tensor& y, const Task& task, Body&& body) {
     if (is_packed(x) && is_packed(y)) {
@@ -51,9 +53,8 @@ void for_spans(const Tensor& x, const Tensor& y, const Task& task, Body&& body) 
              static_cast<std::byte*>(y.data) + offset, range.end - range.begin);
         return;
     }
-    for_rows(y, task.share(row_count(y)), [&](Row row) {
-        body(row_at<const std::byte>(x, row), row_at(y, row), y.ne[0]);
-    });
+    for_rows(y, task.share(row_count(y)),
+             [&](Row row) { body(row_at<const std::byte>(x, row), row_at(y, row), y.ne[0]); });
 }
 
 /// What a node wants that is computed by `for_spans`, with so many operations per element.

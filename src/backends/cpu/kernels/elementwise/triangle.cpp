@@ -52,16 +52,21 @@ void run_mask_zero(const Tensor& node, const Task& task) { mask(node, task, 0); 
 
 std::string_view tri_objection(const Tensor& node) {
     const std::int32_t type = unpack<ops::Tri::Params>(node).type;
-    if (type < GGML_TRI_TYPE_UPPER_DIAG || type > GGML_TRI_TYPE_LOWER) return "there is no such type";
+    if (type < GGML_TRI_TYPE_UPPER_DIAG || type > GGML_TRI_TYPE_LOWER)
+        return "there is no such type";
     return same_f32(node);
 }
 
 Range kept_columns(std::int32_t type, std::int64_t row, std::int64_t n) {
     switch (type) {
-        case GGML_TRI_TYPE_UPPER_DIAG: return {row, n};
-        case GGML_TRI_TYPE_UPPER: return {row + 1, n};
-        case GGML_TRI_TYPE_LOWER_DIAG: return {0, row + 1};
-        default: return {0, row};
+        case GGML_TRI_TYPE_UPPER_DIAG:
+            return {row, n};
+        case GGML_TRI_TYPE_UPPER:
+            return {row + 1, n};
+        case GGML_TRI_TYPE_LOWER_DIAG:
+            return {0, row + 1};
+        default:
+            return {0, row};
     }
 }
 

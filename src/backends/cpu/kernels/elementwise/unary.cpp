@@ -12,14 +12,14 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
 /// A function of one vector; `expression` may use the tag d, the argument x, and one and zero.
-#define HEDDLE_UNARY(name, expression)                                    \
-    struct name {                                                         \
-        template <class D, class V>                                       \
-        HWY_INLINE V operator()(D d, V x) const {                         \
-            [[maybe_unused]] const V one = hn::Set(d, 1.0f);              \
-            [[maybe_unused]] const V zero = hn::Zero(d);                  \
-            return expression;                                            \
-        }                                                                 \
+#define HEDDLE_UNARY(name, expression)                       \
+    struct name {                                            \
+        template <class D, class V>                          \
+        HWY_INLINE V operator()(D d, V x) const {            \
+            [[maybe_unused]] const V one = hn::Set(d, 1.0f); \
+            [[maybe_unused]] const V zero = hn::Zero(d);     \
+            return expression;                               \
+        }                                                    \
     }
 
 HEDDLE_UNARY(Abs, hn::Abs(x));
@@ -35,8 +35,8 @@ HEDDLE_UNARY(Gelu, gelu_of(d, x));
 HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x));
 HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x));
 HEDDLE_UNARY(Silu, silu_of(d, x));
-HEDDLE_UNARY(HardSigmoid, hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)),
-                                                             hn::Set(d, 6.0f)))));
+HEDDLE_UNARY(HardSigmoid,
+             hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));
 HEDDLE_UNARY(HardSwish, hn::Mul(x, HardSigmoid()(d, x)));
 HEDDLE_UNARY(Exp, exp_of(d, x));
 HEDDLE_UNARY(Expm1, expm1_of(d, x));

@@ -8,12 +8,23 @@ namespace heddle::cpu {
 namespace {
 
 std::string_view objection(const Tensor& node) {
-    return node.src[0]->nb[0] == size_of(node.src[0]->type) ? "" : "rows of x are not dense";
+    const Tensor& x = *node.src[0];
+    if (x.type != node.type) return "x and the result differ in type";
+    if (block_size(x.type) != 1) return "blocks cannot be rolled";
+    if (!same_shape(x, node)) return "the result does not have the extents of x";
+    if (x.nb[0] != size_of(x.type)) return "rows of x are not dense";
+    if (node.nb[0] != size_of(node.type)) return "rows of the result are not dense";
+    const auto shift = unpack<ops::Roll::Params>(node).shift;
+    for (std::size_t d = 0; d < kMaxDims; ++d) {
+        if (shift[d] >= x.ne[d] || -std::int64_t{shift[d]} >= x.ne[d]) return "a shift is too far";
+    }
+    return {};
 }
 
 std::int64_t wrap(std::int64_t i, std::int64_t n) { return i < 0 ? i + n : i >= n ? i - n : i; }
 
-/// Moves each row in two pieces. It copies bytes, so it serves every type.
+/// Moves each row in two pieces. It copies bytes, so it serves every type that is not made of
+/// blocks.
 void run(const Tensor& node, const Task& task) {
     const auto [s0, s1, s2, s3] = unpack<ops::Roll::Params>(node).shift;
     const Tensor& x = *node.src[0];
@@ -30,6 +41,7 @@ void run(const Tensor& node, const Task& task) {
 
 }  // namespace
 
-extern const Kernel kRoll{.name = "roll_bytes", .op = GGML_OP_ROLL, .objection = objection, .run = run};
+extern const Kernel kRoll{
+    .name = "roll_bytes", .op = GGML_OP_ROLL, .objection = objection, .run = run};
 
 }  // namespace heddle::cpu

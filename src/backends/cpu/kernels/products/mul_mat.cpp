@@ -42,7 +42,7 @@ struct Product {
         });
     }
 
-    /// Columns `first` up to `last` of matrix (p2, p3) of a.
+    /// Columns `range` of matrix (p2, p3) of a; results begin at row `row`.
     ColumnSet column_set(std::int64_t p2, std::int64_t p3, Range range, std::int64_t row,
                          const std::byte* scratch) const {
         ColumnSet set;
@@ -61,8 +61,8 @@ struct Product {
 Demand demand(const Tensor& node, int threads) {
     const Product product(node);
     const std::size_t scratch = product.pitch * static_cast<std::size_t>(row_count(product.b));
-    const double flops = 2.0 * static_cast<double>(element_count(node)) *
-                         static_cast<double>(product.a.ne[0]);
+    const double flops =
+        2.0 * static_cast<double>(element_count(node)) * static_cast<double>(product.a.ne[0]);
     const std::int64_t pieces =
         product.matrices * product.column_blocks() * blocks_of(product.a.ne[1], kLeastRows);
     const auto bytes = static_cast<double>(byte_size(product.a));
@@ -89,17 +89,15 @@ void run(const Tensor& node, const Task& task) {
         const std::int64_t end = column + kColumnBlock;
         const ColumnSet set = product.column_set(
             p2, p3, {column, end < product.columns ? end : product.columns}, row, task.scratch);
-        const Panel panel{at(a, 0, row, p2, p3), a.nb[1], row + rows < m ? rows : m - row, a.ne[0]};
+        const Panel panel{a.type, at(a, 0, row, p2, p3), a.nb[1], row + rows < m ? rows : m - row,
+                          a.ne[0]};
         product.multiplier.multiply(panel, set.b, set.out, set.count);
     }
 }
 
 }  // namespace
 
-extern const Kernel kMulMat{.name = "mul_mat",
-                            .op = GGML_OP_MUL_MAT,
-                            .objection = objection,
-                            .run = run,
-                            .demand = demand};
+extern const Kernel kMulMat{
+    .name = "mul_mat", .op = GGML_OP_MUL_MAT, .objection = objection, .run = run, .demand = demand};
 
 }  // namespace heddle::cpu

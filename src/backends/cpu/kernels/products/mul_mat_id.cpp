@@ -1,4 +1,5 @@
 #include <cstring>
+#include <string>
 
 #include "backends/cpu/kernels/products/blocking.hpp"
 #include "ops/matmul.hpp"
@@ -99,8 +100,8 @@ struct Mixture {
 
 Demand demand(const Tensor& node, int threads) {
     const Mixture mixture(node);
-    const double flops = 2.0 * static_cast<double>(element_count(node)) *
-                         static_cast<double>(mixture.as.ne[0]);
+    const double flops =
+        2.0 * static_cast<double>(element_count(node)) * static_cast<double>(mixture.as.ne[0]);
     const std::int64_t pieces =
         mixture.used * mixture.tokens * blocks_of(mixture.as.ne[1], kLeastRows);
     return {.tasks = worthwhile_tasks(0, flops, pieces, threads),
@@ -129,11 +130,11 @@ void run(const Tensor& node, const Task& task) {
             const std::int64_t column = (piece - before) % column_blocks * kColumnBlock;
             const std::int64_t row = (piece - before) / column_blocks * rows;
             const std::int64_t left = count - column;
-            const ColumnSet set = mixture.column_set(columns + begin[expert] + column,
-                                                     left < kColumnBlock ? left : kColumnBlock,
-                                                     row, task.scratch);
-            const Panel panel{at(as, 0, row, expert), as.nb[1], row + rows < m ? rows : m - row,
-                              as.ne[0]};
+            const ColumnSet set =
+                mixture.column_set(columns + begin[expert] + column,
+                                   left < kColumnBlock ? left : kColumnBlock, row, task.scratch);
+            const Panel panel{as.type, at(as, 0, row, expert), as.nb[1],
+                              row + rows < m ? rows : m - row, as.ne[0]};
             mixture.multiplier.multiply(panel, set.b, set.out, set.count);
         }
         before += pieces;

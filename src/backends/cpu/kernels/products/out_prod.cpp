@@ -98,8 +98,8 @@ std::string_view decoded_objection(const Tensor& node) {
 }
 
 Demand plain_demand(const Tensor& node, int threads) {
-    const double flops = 2.0 * static_cast<double>(element_count(node)) *
-                         static_cast<double>(node.src[0]->ne[1]);
+    const double flops =
+        2.0 * static_cast<double>(element_count(node)) * static_cast<double>(node.src[0]->ne[1]);
     return {.tasks = worthwhile_tasks(static_cast<double>(byte_size(node)), flops, row_count(node),
                                       threads)};
 }
@@ -129,7 +129,8 @@ void run_decoded(const Tensor& node, const Task& task) {
         const std::int64_t left = range.end - row + first;
         const std::int64_t last = left < node.ne[1] ? left : node.ne[1];
         for (std::int64_t j = first; j < last; ++j) {
-            std::memset(at(node, 0, j, i2, i3), 0, static_cast<std::size_t>(a.ne[0]) * sizeof(float));
+            std::memset(at(node, 0, j, i2, i3), 0,
+                        static_cast<std::size_t>(a.ne[0]) * sizeof(float));
         }
         for (std::int64_t p = 0; p < a.ne[1]; ++p) {
             if (codec != nullptr) {

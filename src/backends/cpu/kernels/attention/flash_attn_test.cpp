@@ -1,0 +1,227 @@
+#include "ops/flash_attn.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "backends/cpu/kernels/test_support.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+struct Operands {
+    Tensor *q, *k, *v, *mask = nullptr, *sinks = nullptr;
+};
+
+double slope_of(std::int64_t head, std::int64_t heads, double max_bias) {
+    if (max_bias <= 0) return 1;
+    const auto low = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+    const double base = std::exp2(-max_bias / static_cast<double>(low));
+    return head < low ? std::pow(base, static_cast<double>(head + 1))
+                      : std::pow(std::sqrt(base), static_cast<double>(2 * (head - low) + 1));
+}
+
+/// One row of the result by the definition; masked keys are not looked at.
+std::vector<double> attend(const Operands& x, const ops::FlashAttnExt::Params& params,
+                           std::int64_t t, std::int64_t h, std::int64_t s) {
+    const std::int64_t heads = x.q->ne[2], n = x.k->ne[1];
+    const std::int64_t key_head = h / (heads / x.k->ne[2]), value_head = h / (heads / x.v->ne[2]);
+    const double slope = slope_of(h, heads, params.max_bias);
+    std::vector<double> z(static_cast<std::size_t>(n), kNever);
+    double most = x.sinks != nullptr ? value_at(*x.sinks, h) : kNever;
+    for (std::int64_t j = 0; j < n; ++j) {
+        const double mask =
+            x.mask != nullptr ? value_at(*x.mask, j, t, h % x.mask->ne[2], s % x.mask->ne[3]) : 0;
+        if (mask == kNever) continue;
+        double sum = 0;
+        for (std::int64_t d = 0; d < x.q->ne[0]; ++d) {
+            sum += value_at(*x.q, d, t, h, s) * value_at(*x.k, d, j, key_head, s);
+        }
+        sum *= params.scale;
+        if (params.logit_softcap != 0) {
+            sum = params.logit_softcap * std::tanh(sum / params.logit_softcap);
+        }
+        z[static_cast<std::size_t>(j)] = sum + slope * mask;
+        most = std::max(most, z[static_cast<std::size_t>(j)]);
+    }
+    std::vector<double> row(static_cast<std::size_t>(x.v->ne[0]), 0.0);
+    double total = x.sinks != nullptr ? std::exp(value_at(*x.sinks, h) - most) : 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+        const double score = z[static_cast<std::size_t>(j)];
+        if (score == kNever) continue;
+        const double weight = std::exp(score - most);
+        total += weight;
+        for (std::size_t d = 0; d < row.size(); ++d) {
+            row[d] += weight * value_at(*x.v, static_cast<std::int64_t>(d), j, value_head, s);
+        }
+    }
+    for (double& value : row) value = total == 0 ? 0 : value / total;
+    return row;
+}
+
+std::vector<double> attention(const Operands& x, const ops::FlashAttnExt::Params& params) {
+    std::vector<double> values;
+    for (std::int64_t s = 0; s < x.q->ne[3]; ++s) {
+        for (std::int64_t t = 0; t < x.q->ne[1]; ++t) {
+            for (std::int64_t h = 0; h < x.q->ne[2]; ++h) {
+                const auto row = attend(x, params, t, h, s);
+                values.insert(values.end(), row.begin(), row.end());
+            }
+        }
+    }
+    return values;
+}
+
+/// Keys of block formats are multiplied with queries of 8 bits; 5e-4 is what programs accept. Plain
+/// keys are as good as f32.
+void expect_attention(Workbench& bench, const Operands& x,
+                      const ops::FlashAttnExt::Params& params) {
+    Tensor* y = bench.node<ops::FlashAttnExt>(params, {x.q, x.k, x.v, x.mask, x.sinks});
+    ASSERT_NE(y, nullptr);
+    const std::vector<double> expected = attention(x, params);
+    const double limit = quant::codec_of(x.k->type) != nullptr ? 5e-4 : 1e-9;
+    for_each_way([&](int tasks) {
+        const Result<> done = run_node(*y, tasks);
+        ASSERT_TRUE(done) << done.error().message;
+        const std::vector<double> actual = values_of(*y);
+        double error = 0, energy = 1e-30;
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_TRUE(std::isfinite(actual[i])) << "element " << i;
+            error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+            energy += expected[i] * expected[i];
+        }
+        EXPECT_LE(error / energy, limit);
+        bench.expect_intact();
+    });
+}
+
+/// A mask with blocks of -inf.
+Tensor* block_mask(Workbench& bench, const Extents& extent) {
+    Tensor* mask = bench.random(GGML_TYPE_F16, extent);
+    for_elements(*mask, [&](std::int64_t j, std::int64_t t, std::int64_t h, std::int64_t s) {
+        if ((j / 16 + t / 4 + h) % 3 == 0) *at<std::uint16_t>(*mask, j, t, h, s) = 0xfc00;
+    });
+    return mask;
+}
+
+TEST(CpuFlashAttn, MixesEveryTypeOfKeysAndValues) {
+    const std::pair<Type, Type> mixes[] = {
+        {GGML_TYPE_F32, GGML_TYPE_F32},    {GGML_TYPE_F16, GGML_TYPE_F16},
+        {GGML_TYPE_BF16, GGML_TYPE_BF16},  {GGML_TYPE_F16, GGML_TYPE_F32},
+        {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0},  {GGML_TYPE_Q4_0, GGML_TYPE_F16},
+        {GGML_TYPE_F16, GGML_TYPE_Q4_0},   {GGML_TYPE_Q5_1, GGML_TYPE_Q5_0},
+        {GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL}};
+    for (const auto& [k, v] : mixes) {
+        SCOPED_TRACE(std::string(name_of(k)) + " " + std::string(name_of(v)));
+        Workbench bench;
+        const Operands x{bench.random(GGML_TYPE_F32, {64, 5, 4, 2}),
+                         bench.random(k, {64, 83, 2, 2}), bench.random(v, {64, 83, 2, 2}),
+                         block_mask(bench, {96, 6, 1, 1})};
+        expect_attention(bench, x, {.scale = 0.125f});
+    }
+}
+
+TEST(CpuFlashAttn, HasMaskSlopeSoftcapAndSinksInAnyCombination) {
+    for (int options = 0; options < 16; ++options) {
+        const bool mask = options & 1, bias = options & 2, cap = options & 4, sinks = options & 8;
+        if (bias && !mask) continue;
+        SCOPED_TRACE(options);
+        Workbench bench;
+        Operands x{bench.random(GGML_TYPE_F32, {40, 3, 6, 1}),
+                   bench.random(GGML_TYPE_F16, {40, 113, 3, 1}),
+                   bench.random(GGML_TYPE_F16, {24, 113, 3, 1})};
+        if (mask) x.mask = block_mask(bench, {113, 3, 2, 1});
+        if (sinks) x.sinks = bench.random(GGML_TYPE_F32, {6, 1, 1, 1}, -4, 4);
+        expect_attention(
+            bench, x,
+            {.scale = 1, .max_bias = bias ? 8.0f : 0.0f, .logit_softcap = cap ? 2.0f : 0.0f});
+    }
+}
+
+TEST(CpuFlashAttn, ReadsCachesThatArePermutedAndValuesInsideKeys) {
+    Workbench bench;
+    Tensor* cache = bench.random(GGML_TYPE_F16, {96, 2, 70, 1});
+    Tensor* k = bench.permuted(cache, {0, 2, 1, 3});
+    Tensor* v = bench.slice(k, {0, 0, 0, 0}, {64, 70, 2, 1});
+    Tensor* q = bench.permuted(bench.random(GGML_TYPE_F32, {96, 8, 3, 1}), {0, 2, 1, 3});
+    expect_attention(bench, {q, k, v}, {.scale = 0.1f});
+}
+
+TEST(CpuFlashAttn, HasHeadsOfKeysAndValuesOfDifferentNumber) {
+    Workbench bench;
+    expect_attention(
+        bench,
+        {bench.random(GGML_TYPE_F32, {16, 2, 12, 1}), bench.random(GGML_TYPE_F32, {16, 20, 3, 1}),
+         bench.random(GGML_TYPE_F32, {16, 20, 2, 1})},
+        {.scale = 0.25f});
+}
+
+TEST(CpuFlashAttn, JoinsTheParts) {
+    Workbench bench;
+    const Operands x{bench.random(GGML_TYPE_F32, {32, 1, 4, 1}, -4, 4),
+                     bench.random(GGML_TYPE_F16, {32, 2100, 2, 1}),
+                     bench.random(GGML_TYPE_F16, {32, 2100, 2, 1}),
+                     block_mask(bench, {2100, 1, 1, 1}), bench.random(GGML_TYPE_F32, {4, 1, 1, 1})};
+    // A whole part may be masked.
+    for (std::int64_t j = 0; j < 1100; ++j) *at<std::uint16_t>(*x.mask, j) = 0xfc00;
+    expect_attention(bench, x, {.scale = 1});
+}
+
+TEST(CpuFlashAttn, LeavesNoTraceOfMaskedKeys) {
+    Workbench bench;
+    const Operands x{bench.random(GGML_TYPE_F32, {32, 4, 2, 1}),
+                     bench.random(GGML_TYPE_F16, {32, 90, 1, 1}),
+                     bench.random(GGML_TYPE_F16, {32, 90, 1, 1}), block_mask(bench, {90, 4, 1, 1})};
+    for (const std::int64_t j : {3, 40, 89}) {
+        for (std::int64_t t = 0; t < 4; ++t) *at<std::uint16_t>(*x.mask, j, t) = 0xfc00;
+        std::memset(at(*x.k, 0, j), 0xff, 64);  // NaN
+        std::memset(at(*x.v, 0, j), 0xff, 64);
+    }
+    expect_attention(bench, x, {.scale = 1});
+}
+
+TEST(CpuFlashAttn, GivesZerosWhereNoKeyCounts) {
+    for (const bool with_sinks : {false, true}) {
+        Workbench bench;
+        Tensor* mask = bench.random(GGML_TYPE_F16, {10, 2, 1, 1});
+        for (std::int64_t j = 0; j < 10; ++j) *at<std::uint16_t>(*mask, j, 1) = 0xfc00;
+        Tensor* sinks = with_sinks ? bench.random(GGML_TYPE_F32, {2, 1, 1, 1}) : nullptr;
+        const Operands x{bench.random(GGML_TYPE_F32, {8, 2, 2, 1}),
+                         bench.random(GGML_TYPE_F32, {8, 10, 1, 1}),
+                         bench.random(GGML_TYPE_F32, {8, 10, 1, 1}), mask, sinks};
+        expect_attention(bench, x, {});
+        const Operands none{x.q, bench.tensor(GGML_TYPE_F32, {8, 0, 1, 1}),
+                            bench.tensor(GGML_TYPE_F32, {8, 0, 1, 1}), nullptr, sinks};
+        expect_attention(bench, none, {});
+    }
+}
+
+TEST(CpuFlashAttn, HasNothingToDoWithoutHeads) {
+    Workbench bench;
+    Tensor* y = bench.node<ops::FlashAttnExt>(
+        {}, {bench.tensor(GGML_TYPE_F32, {8, 2, 0, 1}), bench.tensor(GGML_TYPE_F32, {8, 4, 1, 1}),
+             bench.tensor(GGML_TYPE_F32, {8, 4, 1, 1}), nullptr, nullptr});
+    EXPECT_TRUE(run_demanded(*y, 4));
+}
+
+TEST(CpuFlashAttn, DeclinesWhatItCannotRead) {
+    Workbench bench;
+    Tensor* q = bench.tensor(GGML_TYPE_F32, {32, 2, 2, 1});
+    Tensor* k = bench.tensor(GGML_TYPE_F32, {32, 8, 2, 1});
+    const auto reason = [&](Tensor* keys, Tensor* values, Tensor* mask = nullptr) {
+        return objection_to(*bench.node<ops::FlashAttnExt>({}, {q, keys, values, mask, nullptr}));
+    };
+    EXPECT_EQ(reason(k, k), "");
+    EXPECT_EQ(reason(bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1}), k),
+              "keys of this type cannot be multiplied");
+    EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1})), "values of this type");
+    EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_F32, {32, 7, 2, 1})),
+              "k and v differ in the number of rows");
+    EXPECT_EQ(reason(k, k, bench.tensor(GGML_TYPE_F16, {7, 2, 1, 1})), "the mask is too small");
+}
+
+}  // namespace
+}  // namespace heddle::cpu

@@ -1,0 +1,10 @@
+list(APPEND HEDDLE_CPU_SOURCES
+  kernels/attention/dsv4.cpp
+  kernels/attention/flash_attn.cpp
+  kernels/attention/kernels.cpp
+  kernels/attention/lightning_indexer.cpp
+  kernels/attention/soft_rows.cpp)
+list(APPEND HEDDLE_CPU_TESTS
+  kernels/attention/dsv4_test.cpp
+  kernels/attention/flash_attn_test.cpp
+  kernels/attention/lightning_indexer_test.cpp)

@@ -1,0 +1,296 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "backends/cpu/kernels/test_support.hpp"
+#include "backends/cpu/type_traits.hpp"
+#include "ops/matmul.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+/// Row (i1, i2, i3) as numbers, rounded to `type` where it is f32.
+std::vector<double> rounded_row(const Tensor& t, Type type, std::int64_t i1, std::int64_t i2,
+                                std::int64_t i3) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < t.ne[0]; ++i) values.push_back(value_at(t, i, i1, i2, i3));
+    if (t.type != GGML_TYPE_F32 || type == GGML_TYPE_F32) return values;
+    const std::vector<float> floats(values.begin(), values.end());
+    std::vector<std::byte> row(row_size(type, t.ne[0]));
+    cpu_traits_of(type).from_float(floats.data(), row.data(), t.ne[0]);
+    Tensor encoded{};
+    encoded.type = type;
+    encoded.ne[0] = t.ne[0];
+    encoded.nb[0] = size_of(type);
+    encoded.data = row.data();
+    for (std::int64_t i = 0; i < t.ne[0]; ++i) {
+        values[static_cast<std::size_t>(i)] = value_at(encoded, i);
+    }
+    return values;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    return sum;
+}
+
+/// The definition, with b rounded as the type of a asks for.
+std::vector<double> product(const Tensor& a, const Tensor& b) {
+    const Type type = cpu_traits_of(a.type).vec_dot_type;
+    std::vector<double> values;
+    for (std::int64_t i3 = 0; i3 < b.ne[3]; ++i3) {
+        for (std::int64_t i2 = 0; i2 < b.ne[2]; ++i2) {
+            for (std::int64_t j = 0; j < b.ne[1]; ++j) {
+                const auto column = rounded_row(b, type, j, i2, i3);
+                for (std::int64_t i = 0; i < a.ne[1]; ++i) {
+                    const auto row = rounded_row(a, a.type, i, i2 / (b.ne[2] / a.ne[2]),
+                                                 i3 / (b.ne[3] / a.ne[3]));
+                    values.push_back(dot(row, column));
+                }
+            }
+        }
+    }
+    return values;
+}
+
+/// Sums of n terms up to 1 in f32; the minima of q4_1 and q5_1 meet a sum rounded to a half, where
+/// codes of b come out of 8 bits.
+double allowed(Type type, std::int64_t n) {
+    const bool is_coarse = type == GGML_TYPE_Q4_1 || type == GGML_TYPE_Q5_1;
+    return 2e-6 * std::sqrt(static_cast<double>(n)) + (is_coarse ? 2e-3 * std::sqrt(n) : 0);
+}
+
+void expect_product(Workbench& bench, Tensor* a, Tensor* b) {
+    Tensor* y = bench.node<ops::MulMat>({}, {a, b});
+    ASSERT_NE(y, nullptr);
+    expect_result(bench, *y, product(*a, *b), 1e-5, allowed(a->type, a->ne[0]));
+}
+
+TEST(CpuMulMat, MultipliesEveryTypeWithAnyNumberOfColumns) {
+    for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+        const auto type = static_cast<Type>(number);
+        if (cpu_traits_of(type).vec_dot == nullptr) continue;
+        for (const std::int64_t n : {1, 4, 7}) {
+            SCOPED_TRACE(std::string(name_of(type)) + ", n = " + std::to_string(n));
+            Workbench bench;
+            expect_product(bench, bench.random(type, {256, 5, 1, 1}),
+                           bench.random(GGML_TYPE_F32, {256, n, 1, 1}));
+        }
+    }
+}
+
+TEST(CpuMulMat, TakesBInTheDotTypeAsItIs) {
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K}) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        Workbench bench;
+        Tensor* a = bench.random(type, {256, 6, 1, 1});
+        Tensor* b = bench.tensor(cpu_traits_of(type).vec_dot_type, {256, 3, 1, 1});
+        std::vector<float> values(256 * 3);
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+        cpu_traits_of(b->type).from_float(values.data(), b->data, 256 * 3);
+        expect_product(bench, a, b);
+    }
+}
+
+TEST(CpuMulMat, HasNoFavouriteSizes) {
+    for (const std::int64_t k : {1, 4, 15, 65, 80, 193, 1025}) {
+        for (const auto& [m, n] : {std::pair{1, 1}, {5, 3}, {83, 2}, {13, 67}, {1, 70}}) {
+            for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {
+                SCOPED_TRACE(testing::Message()
+                             << name_of(type) << " " << k << " " << m << " " << n);
+                Workbench bench;
+                expect_product(bench, bench.random(type, {k, m, 1, 1}),
+                               bench.random(GGML_TYPE_F32, {k, n, 1, 1}));
+            }
+        }
+    }
+}
+
+TEST(CpuMulMat, RepeatsMatricesOfAByDivision) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
+        for (const std::int64_t n : {1, 5}) {
+            Workbench bench;
+            expect_product(bench, bench.random(type, {64, 7, 2, 3}),
+                           bench.random(GGML_TYPE_F32, {64, n, 8, 6}));
+        }
+    }
+}
+
+TEST(CpuMulMat, HonoursPermutationsPaddedRowsAndOverlap) {
+    const std::array<int, 4> orders[] = {{0, 2, 1, 3}, {0, 1, 3, 2}, {0, 3, 2, 1}};
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0}) {
+        for (const auto& order : orders) {
+            Workbench bench;
+            expect_product(bench, bench.permuted(bench.random(type, {32, 3, 3, 3}), order),
+                           bench.permuted(bench.random(GGML_TYPE_F32, {32, 3, 3, 3}), order));
+        }
+    }
+    Workbench bench;
+    Tensor* both = bench.random(GGML_TYPE_F32, {96, 9, 2, 1});
+    expect_product(bench, bench.slice(both, {3, 0, 0, 0}, {32, 4, 2, 1}, {1, 2, 1, 1}),
+                   bench.slice(both, {7, 1, 0, 0}, {32, 4, 2, 1}, {1, 2, 1, 1}));
+}
+
+TEST(CpuMulMat, LetsInfinityAndNanThrough) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_Q8_0}) {
+        Workbench bench;
+        Tensor* b = bench.random(GGML_TYPE_F32, {64, 2, 1, 1});
+        *at<float>(*b, 5, 1) = std::numeric_limits<float>::quiet_NaN();
+        Tensor* y = bench.node<ops::MulMat>({}, {bench.random(type, {64, 3, 1, 1}), b});
+        for_each_way([&](int tasks) {
+            ASSERT_TRUE(run_node(*y, tasks));
+            EXPECT_TRUE(std::isfinite(value_at(*y, 2, 0)));
+            EXPECT_TRUE(std::isnan(value_at(*y, 0, 1)));
+            EXPECT_TRUE(std::isnan(value_at(*y, 2, 1)));
+        });
+    }
+}
+
+TEST(CpuMulMat, DeclinesWhatItCannotMultiply) {
+    Workbench bench;
+    const auto reason = [&](Type a, Type b) {
+        return objection_to(*bench.node<ops::MulMat>(
+            {}, {bench.tensor(a, {256, 2, 1, 1}), bench.tensor(b, {256, 2, 1, 1})}));
+    };
+    EXPECT_EQ(reason(GGML_TYPE_F32, GGML_TYPE_F16), "b is neither f32 nor a's dot type");
+    EXPECT_EQ(reason(GGML_TYPE_Q4_0, GGML_TYPE_F16), "b is neither f32 nor a's dot type");
+    EXPECT_EQ(reason(GGML_TYPE_I32, GGML_TYPE_F32), "rows of this type cannot be multiplied");
+    EXPECT_EQ(reason(GGML_TYPE_Q8_K, GGML_TYPE_F32), "rows of this type cannot be multiplied");
+    EXPECT_EQ(reason(GGML_TYPE_Q4_K, GGML_TYPE_Q8_K), "");
+    Tensor* b = bench.permuted(bench.tensor(GGML_TYPE_F32, {2, 256, 1, 1}), {1, 0, 2, 3});
+    EXPECT_EQ(objection_to(
+                  *bench.node<ops::MulMat>({}, {bench.tensor(GGML_TYPE_F32, {256, 2, 1, 1}), b})),
+              "rows of b are not dense");
+}
+
+// ---- mul_mat_id --------------------------------------------------------------------------------
+
+std::vector<double> mixture(const Tensor& as, const Tensor& b, const Tensor& ids) {
+    const Type type = cpu_traits_of(as.type).vec_dot_type;
+    std::vector<double> values;
+    for (std::int64_t t = 0; t < ids.ne[1]; ++t) {
+        for (std::int64_t e = 0; e < ids.ne[0]; ++e) {
+            const auto expert = static_cast<std::int64_t>(value_at(ids, e, t));
+            const auto column = rounded_row(b, type, e % b.ne[1], t, 0);
+            for (std::int64_t i = 0; i < as.ne[1]; ++i) {
+                values.push_back(dot(rounded_row(as, as.type, i, expert, 0), column));
+            }
+        }
+    }
+    return values;
+}
+
+Tensor* random_ids(Workbench& bench, std::int64_t used, std::int64_t tokens, int experts) {
+    Tensor* ids = bench.tensor(GGML_TYPE_I32, {used, tokens, 1, 1});
+    std::uniform_int_distribution<int> expert(0, experts - 1);
+    for_elements(*ids, [&](std::int64_t e, std::int64_t t, auto...) {
+        *at<std::int32_t>(*ids, e, t) = expert(bench.generator());
+    });
+    return ids;
+}
+
+TEST(CpuMulMatId, MultipliesEachTokenWithItsExperts) {
+    for (const Type type :
+         {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q6_K, GGML_TYPE_IQ2_XXS}) {
+        for (const std::int64_t rows : {1, 4}) {
+            for (const std::int64_t tokens : {1, 5, 40}) {
+                SCOPED_TRACE(testing::Message() << name_of(type) << " " << rows << " " << tokens);
+                Workbench bench;
+                Tensor* as = bench.random(type, {256, 7, 6, 1});
+                Tensor* b = bench.random(GGML_TYPE_F32, {256, rows, tokens, 1});
+                Tensor* ids = random_ids(bench, 4, tokens, 6);
+                Tensor* y = bench.node<ops::MulMatId>({}, {as, b, ids});
+                expect_result(bench, *y, mixture(*as, *b, *ids), 1e-5, allowed(type, 256));
+            }
+        }
+    }
+}
+
+TEST(CpuMulMatId, ReadsIdsFromPaddedRowsAndNoExpertThatIsNotNamed) {
+    Workbench bench;
+    Tensor* as = bench.random(GGML_TYPE_F32, {16, 50, 8, 1});
+    std::memset(at(*as, 0, 0, 3), 0xff, as->nb[2]);  // NaN
+    Tensor* all = bench.tensor(GGML_TYPE_I32, {8, 6, 1, 1});
+    for_elements(*all, [&](std::int64_t e, std::int64_t t, auto...) {
+        *at<std::int32_t>(*all, e, t) = e >= 2 ? 3 : static_cast<std::int32_t>((t + 4 * e) % 3);
+    });
+    Tensor* ids = bench.slice(all, {0, 0, 0, 0}, {2, 6, 1, 1});
+    Tensor* b = bench.random(GGML_TYPE_F32, {16, 2, 6, 1});
+    Tensor* y = bench.node<ops::MulMatId>({}, {as, b, ids});
+    expect_result(bench, *y, mixture(*as, *b, *ids), 1e-5, 1e-5);
+}
+
+TEST(CpuMulMatId, ReportsAnExpertThatIsNotThere) {
+    for (const std::int32_t bad : {-1, 4}) {
+        Workbench bench;
+        Tensor* ids = bench.numbers(GGML_TYPE_I32, {2, 1, 1, 1}, {0, static_cast<double>(bad)});
+        Tensor* y = bench.node<ops::MulMatId>({}, {bench.random(GGML_TYPE_F32, {8, 3, 4, 1}),
+                                                   bench.random(GGML_TYPE_F32, {8, 1, 1, 1}), ids});
+        const Result<> done = run_node(*y, 2);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().message, "ids name expert " + std::to_string(bad) + " of 4");
+    }
+}
+
+// ---- out_prod ----------------------------------------------------------------------------------
+
+std::vector<double> outer(const Tensor& a, const Tensor& b) {
+    std::vector<double> values;
+    for (std::int64_t i3 = 0; i3 < b.ne[3]; ++i3) {
+        for (std::int64_t i2 = 0; i2 < b.ne[2]; ++i2) {
+            for (std::int64_t j = 0; j < b.ne[0]; ++j) {
+                for (std::int64_t i = 0; i < a.ne[0]; ++i) {
+                    double sum = 0;
+                    for (std::int64_t p = 0; p < a.ne[1]; ++p) {
+                        sum +=
+                            value_at(a, i, p, i2 / (b.ne[2] / a.ne[2]), i3 / (b.ne[3] / a.ne[3])) *
+                            value_at(b, j, p, i2, i3);
+                    }
+                    values.push_back(sum);
+                }
+            }
+        }
+    }
+    return values;
+}
+
+TEST(CpuOutProd, SumsOverRowsOfBoth) {
+    for (const std::int64_t m : {1, 37, 256}) {
+        for (const std::int64_t depth : {1, 16}) {
+            Workbench bench;
+            Tensor* a = bench.random(GGML_TYPE_F32, {m, depth, 2, 1});
+            Tensor* b = bench.random(GGML_TYPE_F32, {5, depth, 4, 3});
+            expect_result(bench, *bench.node<ops::OutProd>({}, {a, b}), outer(*a, *b), 1e-5, 1e-5);
+            Tensor* turned =
+                bench.permuted(bench.random(GGML_TYPE_F32, {depth, 5, 2, 1}), {1, 0, 2, 3});
+            expect_result(bench, *bench.node<ops::OutProd>({}, {a, turned}), outer(*a, *turned),
+                          1e-5, 1e-5);
+        }
+    }
+}
+
+TEST(CpuOutProd, DecodesHalvesAndBlocks) {
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q6_K}) {
+        Workbench bench;
+        Tensor* a = bench.random(type, {256, 6, 2, 3});
+        Tensor* b = bench.random(GGML_TYPE_F32, {7, 6, 2, 3});
+        expect_result(bench, *bench.node<ops::OutProd>({}, {a, b}), outer(*a, *b), 1e-5, 1e-5);
+    }
+}
+
+TEST(CpuOutProd, DeclinesOtherTypesAndRepeatsOfThem) {
+    Workbench bench;
+    const auto reason = [&](Type type, std::int64_t batch) {
+        return objection_to(*bench.node<ops::OutProd>(
+            {},
+            {bench.tensor(type, {32, 4, 1, 1}), bench.tensor(GGML_TYPE_F32, {3, 4, batch, 1})}));
+    };
+    EXPECT_EQ(reason(GGML_TYPE_BF16, 1), "a is neither f32, f16 nor a block format");
+    EXPECT_EQ(reason(GGML_TYPE_F16, 2), "a is not f32 and would have to repeat");
+    EXPECT_EQ(reason(GGML_TYPE_Q8_0, 1), "");
+    EXPECT_EQ(reason(GGML_TYPE_F32, 2), "");
+}
+
+}  // namespace
+}  // namespace heddle::cpu

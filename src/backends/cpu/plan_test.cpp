@@ -1,0 +1,136 @@
+#include "backends/cpu/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/topology.hpp"
+#include "core/test_context.hpp"
+#include "ggml-backend.h"
+
+namespace heddle::cpu {
+namespace {
+
+/// Nodes of additions in a context with data, and a graph to put them in.
+class PlanTest : public testing::Test {
+protected:
+    Tensor* add(Tensor* a, Tensor* b) { return ggml_add(&context(), a, b); }
+
+    Context& context() { return context_; }
+
+    Result<> plan_for(int threads, Memory memory = Memory::checked) {
+        return make_plan(*graph, threads, memory, plan);
+    }
+
+    TestContext context_{std::size_t{16} << 20, false};
+    Graph* graph = *new_graph(context_, 64, false);
+    Tensor* x = context_.f32({64});
+    Plan plan;
+};
+
+TEST_F(PlanTest, HasTheNodesToComputeInOrder) {
+    Tensor* first = add(x, x);
+    Tensor* last =
+        add(ggml_reshape_2d(&context(), first, 8, 8), ggml_reshape_2d(&context(), x, 8, 8));
+    ggml_build_forward_expand(graph, last);
+    ASSERT_TRUE(plan_for(1));
+    ASSERT_EQ(plan.steps.size(), 2u) << "views are left out";
+    EXPECT_EQ(plan.steps[0].node, first);
+    EXPECT_EQ(plan.steps[1].node, last);
+    EXPECT_EQ(plan.tasks, 1);
+}
+
+TEST_F(PlanTest, LeavesOutNodesThatAreNotMarked) {
+    Tensor* node = add(x, x);
+    ggml_build_forward_expand(graph, node);
+    node->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
+    ASSERT_TRUE(plan_for(1));
+    EXPECT_TRUE(plan.steps.empty());
+}
+
+TEST_F(PlanTest, KeepsNodesThatRepeatAndNodesTheGraphHasNotVisited) {
+    Tensor* node = add(x, x);
+    node->flags |= GGML_TENSOR_FLAG_COMPUTE;
+    for (int i = 0; i < 5; ++i) ggml_graph_add_node(graph, node);
+    ASSERT_TRUE(plan_for(1));
+    EXPECT_EQ(plan.steps.size(), 5u);
+}
+
+TEST_F(PlanTest, HasNoKernelForEmptyResults) {
+    Tensor* empty = context_.f32({0});
+    ggml_build_forward_expand(graph, add(empty, empty));
+    ASSERT_TRUE(plan_for(1));
+    ASSERT_EQ(plan.steps.size(), 1u);
+    EXPECT_EQ(plan.steps[0].kernel, nullptr);
+}
+
+TEST_F(PlanTest, PlansSlices) {
+    Tensor* first = add(x, x);
+    Tensor* second = add(first, x);
+    ggml_build_forward_expand(graph, second);
+    const Graph one = slice(*graph, 1, 2);
+    ASSERT_TRUE(make_plan(one, 1, Memory::checked, plan));
+    ASSERT_EQ(plan.steps.size(), 1u);
+    EXPECT_EQ(plan.steps[0].node, second);
+}
+
+TEST_F(PlanTest, SmallNodesGetOneTaskAndLargeOnesAsManyAsThereAreProcessors) {
+    ggml_build_forward_expand(graph, add(x, x));
+    Tensor* large = context_.f32({512, 1024});
+    ggml_build_forward_expand(graph, add(large, large));
+    ASSERT_TRUE(plan_for(1000));
+    ASSERT_EQ(plan.steps.size(), 2u);
+    EXPECT_EQ(plan.steps[0].tasks, 1);
+    EXPECT_GT(plan.steps[1].tasks, usable_cpus() > 1 ? 1 : 0);
+    EXPECT_LE(plan.steps[1].tasks, usable_cpus());
+}
+
+TEST_F(PlanTest, RefusesOpsWithoutAKernelAndSaysWhy) {
+    Tensor* node = add(x, x);
+    set_name(*node, "sum");
+    ggml_build_forward_expand(graph, node);
+    node->op = static_cast<Op>(GGML_OP_COUNT + 3);
+    EXPECT_EQ(plan_for(1).error().message, "node " + describe(*node) +
+                                               ", unknown op: there is no op " +
+                                               std::to_string(GGML_OP_COUNT + 3));
+}
+
+TEST_F(PlanTest, RefusesMissingOperands) {
+    Tensor* node = add(x, x);
+    ggml_build_forward_expand(graph, node);
+    node->src[1] = nullptr;
+    EXPECT_FALSE(has_required_operands(*node));
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*node) + ", ADD: an operand is missing");
+}
+
+TEST_F(PlanTest, RefusesOperandsWithoutMemoryUnlessOnlySizesAreAskedFor) {
+    Tensor* node = add(x, x);
+    ggml_build_forward_expand(graph, node);
+    void* const data = x->data;
+    x->data = nullptr;
+    EXPECT_TRUE(plan_for(1, Memory::unchecked));
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*node) + ", ADD: operand " + describe(*x) + " has no memory");
+    x->data = data;
+    node->data = nullptr;
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*node) + ", ADD: the result has no memory");
+}
+
+TEST(Scratch, GrowsAndIsAligned) {
+    Scratch scratch;
+    std::byte* first = *scratch.reserve(100);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % kScratchAlignment, 0u);
+    EXPECT_EQ(*scratch.reserve(10), first);
+    std::byte* second = *scratch.reserve(100'000);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % kScratchAlignment, 0u);
+    second[99'999] = std::byte{1};
+}
+
+TEST(Scratch, SaysHowMuchItCouldNotGetAndStaysUsable) {
+    Scratch scratch;
+    EXPECT_EQ(scratch.reserve(SIZE_MAX).error().code, Errc::out_of_memory);
+    EXPECT_TRUE(scratch.reserve(64));
+}
+
+}  // namespace
+}  // namespace heddle::cpu

@@ -1,0 +1,58 @@
+#include "backends/sim/board.hpp"
+
+#include <algorithm>
+
+namespace heddle::sim {
+
+Board::Board(std::shared_ptr<HostClock> clock, const Parameters& parameters, int index)
+    : name("SIM" + std::to_string(index)),
+      parameters(parameters),
+      timeline(std::move(clock), parameters, name) {}
+
+plugin::MemoryAmount Board::memory() const {
+    const std::lock_guard guard(lock_);
+    return {.free = parameters.memory - taken_, .total = parameters.memory};
+}
+
+Result<> Board::take(std::size_t bytes) {
+    HEDDLE_TRY(timeline.allocation(bytes));
+    if (bytes > parameters.max_buffer) {
+        return failure(Errc::out_of_memory, name, ": a buffer of ", bytes,
+                       " bytes is larger than the largest, ", parameters.max_buffer);
+    }
+    const std::lock_guard guard(lock_);
+    const std::size_t free = parameters.memory - taken_;
+    if (bytes > free) {
+        return failure(Errc::out_of_memory, name, ": no room for ", bytes, " bytes: ", free, " of ",
+                       parameters.memory, " are free");
+    }
+    taken_ += bytes;
+    return ok();
+}
+
+void Board::give_back(std::size_t bytes) {
+    const std::lock_guard guard(lock_);
+    taken_ -= bytes;
+}
+
+int Board::enter(const Worker& worker) {
+    const std::lock_guard guard(lock_);
+    workers_.push_back(&worker);
+    return ++streams_;
+}
+
+void Board::leave(const Worker& worker) {
+    const std::lock_guard guard(lock_);
+    workers_.erase(std::find(workers_.begin(), workers_.end(), &worker));
+}
+
+void Board::drain() const {
+    std::vector<Ticket> tickets;
+    {
+        const std::lock_guard guard(lock_);
+        for (const Worker* worker : workers_) tickets.push_back(worker->last());
+    }
+    for (const Ticket& ticket : tickets) ticket.wait();
+}
+
+}  // namespace heddle::sim

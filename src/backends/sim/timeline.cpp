@@ -1,0 +1,200 @@
+#include "backends/sim/timeline.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/catalogue.hpp"
+
+namespace heddle::sim {
+
+Timeline::Timeline(std::shared_ptr<HostClock> clock, const Parameters& parameters,
+                   std::string device)
+    : clock_(std::move(clock)), parameters_(parameters), device_(std::move(device)) {
+    set_faults(parameters.faults);
+}
+
+// ---- how long things take, and when they can begin ---------------------------------------------
+
+double Timeline::over_link(std::size_t bytes) const {
+    return parameters_.latency + static_cast<double>(bytes) / parameters_.link_bandwidth;
+}
+
+double Timeline::in_memory(std::size_t bytes) const {
+    return parameters_.latency + static_cast<double>(bytes) / parameters_.memory_bandwidth;
+}
+
+double Timeline::idle_from(const Lane* lane) const {
+    return lane == nullptr ? clock_->now : std::max(clock_->now, lane->ready);
+}
+
+void Timeline::note(const Work& work, const Lane* lane, Span span) {
+    if (!parameters_.trace) return;
+    heddle_sim_item item{.kind = work.kind,
+                         .stream = lane == nullptr ? 0 : lane->number,
+                         .start = span.start,
+                         .end = span.end,
+                         .bytes = work.bytes,
+                         .name = {}};
+    std::memcpy(item.name, work.name.data(), std::min(work.name.size(), sizeof item.name - 1));
+    trace_.push_back(item);
+}
+
+Span Timeline::occupy(double& engine, Lane* lane, const Work& work, Span span) {
+    engine = span.end;
+    (lane == nullptr ? clock_->now : lane->ready) = span.end;
+    note(work, lane, span);
+    return span;
+}
+
+Result<Span> Timeline::compute(Lane& lane, const Tensor& node, double far_bytes) {
+    const Cost cost = cost_of(node);
+    const double near_bytes = std::max(0.0, cost.bytes - far_bytes);
+    const double duration =
+        parameters_.latency +
+        std::max({cost.flops / parameters_.flops, near_bytes / parameters_.memory_bandwidth,
+                  far_bytes / parameters_.link_bandwidth});
+    const std::lock_guard guard(clock_->lock);
+    const double start = std::max(idle_from(&lane), computing_);
+    const Span span{start, start + duration};
+    if (nodes_.strikes()) {
+        return failure(Errc::device, device_, ": node ", describe(node), ", ", describe_op_of(node),
+                       ", fails as it was told to");
+    }
+    HEDDLE_TRY(check_alive(span.end, "compute node", name_of(node)));
+    return occupy(computing_, &lane, {HEDDLE_SIM_NODE, name_of(node), 0}, span);
+}
+
+Result<Span> Timeline::transfer(Lane* lane, Direction direction, std::size_t bytes,
+                                std::string_view name) {
+    const std::lock_guard guard(clock_->lock);
+    const bool is_in = direction == Direction::in;
+    double& engine = is_in ? copying_in_ : copying_out_;
+    const double duration = over_link(bytes);
+    const double start = std::max(idle_from(lane), engine);
+    HEDDLE_TRY(check_copy(start + duration, name));
+    return occupy(engine, lane, {is_in ? HEDDLE_SIM_WRITE : HEDDLE_SIM_READ, name, bytes},
+                  {start, start + duration});
+}
+
+Result<Span> Timeline::copy(Timeline& from, Lane* from_lane, Timeline& to, Lane* to_lane,
+                            std::size_t bytes, std::string_view name) {
+    const std::lock_guard guard(to.clock_->lock);
+    const bool is_within = &from == &to;
+    double& source = is_within ? from.computing_ : from.copying_out_;
+    double& target = is_within ? to.computing_ : to.copying_in_;
+    // The slower of two links; within a device every byte is read and written.
+    const double duration =
+        is_within ? to.in_memory(2 * bytes) : std::max(from.over_link(bytes), to.over_link(bytes));
+    const double start =
+        std::max({from.idle_from(from_lane), to.idle_from(to_lane), source, target});
+    const double end = start + duration;
+    if (!is_within) HEDDLE_TRY(to.remembered(from.check_alive(end, "copy", name)));
+    HEDDLE_TRY(to.check_copy(end, name));
+    source = end;
+    if (from_lane != nullptr) from_lane->ready = end;
+    return to.occupy(target, to_lane, {HEDDLE_SIM_COPY, name, bytes}, {start, end});
+}
+
+Result<Span> Timeline::fill(std::size_t bytes, std::string_view name) {
+    const std::lock_guard guard(clock_->lock);
+    const double duration = in_memory(bytes);
+    const double start = std::max(idle_from(nullptr), computing_);
+    HEDDLE_TRY(remembered(check_alive(start + duration, "fill", name)));
+    return occupy(computing_, nullptr, {HEDDLE_SIM_FILL, name, bytes}, {start, start + duration});
+}
+
+// ---- faults ------------------------------------------------------------------------------------
+
+Result<> Timeline::check_alive(double end, std::string_view what, std::string_view name) const {
+    if (lost_ < 0 || end <= lost_) return ok();
+    return failure(Errc::device, device_, " was lost at ", lost_, " s: cannot ", what, " '", name,
+                   "', which would end at ", end, " s");
+}
+
+Result<> Timeline::check_copy(double end, std::string_view name) {
+    Result<> alive = check_alive(end, "copy", name);
+    if (alive && copies_.strikes()) {
+        alive = failure(Errc::device, device_, ": copy of '", name, "' fails as it was told to");
+    }
+    return remembered(std::move(alive));
+}
+
+/// Keeps a failure for the next graph, because whoever copies is not told.
+Result<> Timeline::remembered(Result<> outcome) {
+    if (!outcome && !failure_) failure_ = outcome.error();
+    return outcome;
+}
+
+Result<> Timeline::present() const {
+    const std::lock_guard guard(clock_->lock);
+    if (lost_ < 0 || clock_->now < lost_) return ok();
+    return failure(Errc::device, device_, " was lost at ", lost_, " s");
+}
+
+Result<> Timeline::allocation(std::size_t bytes) {
+    HEDDLE_TRY(present());
+    const std::lock_guard guard(clock_->lock);
+    if (allocations_.strikes()) {
+        return failure(Errc::out_of_memory, device_, ": allocation of ", bytes,
+                       " bytes fails as it was told to");
+    }
+    return ok();
+}
+
+void Timeline::set_faults(const FaultPlan& plan) {
+    const std::lock_guard guard(clock_->lock);
+    allocations_ = {plan.allocation};
+    copies_ = {plan.copy};
+    nodes_ = {plan.node};
+    lost_ = plan.lost;
+    failure_.reset();
+}
+
+std::optional<Error> Timeline::take_failure() {
+    const std::lock_guard guard(clock_->lock);
+    return std::exchange(failure_, std::nullopt);
+}
+
+// ---- clocks ------------------------------------------------------------------------------------
+
+double Timeline::stands_at(const Lane& lane) const {
+    const std::lock_guard guard(clock_->lock);
+    return lane.ready;
+}
+
+void Timeline::wait_in(Lane& lane, double time) {
+    const std::lock_guard guard(clock_->lock);
+    lane.ready = std::max(lane.ready, time);
+}
+
+void Timeline::wait_on_host(double time) {
+    const std::lock_guard guard(clock_->lock);
+    clock_->now = std::max(clock_->now, time);
+}
+
+double Timeline::now() const {
+    const std::lock_guard guard(clock_->lock);
+    return std::max({computing_, copying_in_, copying_out_});
+}
+
+double Timeline::host_now() const {
+    const std::lock_guard guard(clock_->lock);
+    return clock_->now;
+}
+
+double Timeline::advance_host(double seconds) {
+    const std::lock_guard guard(clock_->lock);
+    return clock_->now += std::max(seconds, 0.0);
+}
+
+std::vector<heddle_sim_item> Timeline::trace() const {
+    const std::lock_guard guard(clock_->lock);
+    return trace_;
+}
+
+void Timeline::clear_trace() {
+    const std::lock_guard guard(clock_->lock);
+    trace_.clear();
+}
+
+}  // namespace heddle::sim

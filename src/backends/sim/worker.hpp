@@ -1,0 +1,83 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace heddle::sim {
+
+/// How far a queue has come. Outlives the queue, for those who wait for it.
+class Progress {
+public:
+    /// Until `number` jobs are done.
+    void wait(std::uint64_t number);
+    void advance();
+
+private:
+    std::mutex lock_;
+    std::condition_variable changed_;
+    std::uint64_t done_ = 0;
+};
+
+/// A point in a queue; the empty one has always been reached.
+struct Ticket {
+    std::shared_ptr<Progress> progress;
+    std::uint64_t number = 0;
+
+    void wait() const {
+        if (progress != nullptr) progress->wait(number);
+    }
+};
+
+/// A queue of jobs and the thread that does them, one after the other. The thread starts with the
+/// first job. One thread submits at a time; any may wait.
+class Worker {
+public:
+    using Job = std::function<Result<>()>;
+
+    Worker() = default;
+    ~Worker();  ///< finishes what is in the queue
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    /// Does `job` once `after` has been reached.
+    Ticket submit(Ticket after, Job job);
+
+    /// All jobs submitted so far.
+    Ticket last() const;
+
+    /// The first failure of a job since this was last asked.
+    std::optional<Error> take_error();
+
+    /// The same failure, which stays; the first time only.
+    std::optional<Error> untold_error();
+
+private:
+    struct Entry {
+        Ticket after;
+        Job job;
+    };
+
+    void run();
+    void keep(Error error);
+
+    const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
+    mutable std::mutex lock_;
+    std::condition_variable arrived_;
+    std::deque<Entry> entries_;
+    std::uint64_t submitted_ = 0;
+    bool stops_ = false;
+    std::optional<Error> error_;
+    bool is_told_ = false;
+    std::thread thread_;
+};
+
+}  // namespace heddle::sim

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/graph.hpp"
+#include "runtime/alloc/lifetimes.hpp"
+#include "runtime/alloc/plan.hpp"
+#include "runtime/buffer.hpp"
+
+/// Plans the memory of graphs and gives their tensors places. One thread at a time.
+///
+/// Ids are the caller's numbers for buffer types; ids of the same type share an arena. The plan of
+/// the last graph is kept, and used for another one only if every block of that fits it.
+struct ggml_gallocr {
+    /// The types are borrowed, the list is not.
+    static heddle::Result<std::unique_ptr<ggml_gallocr>> make(
+        std::span<heddle::BufferType* const> types);
+
+    /// Plans `graph` and gets buffers for it; the graph is not changed.
+    ///
+    /// `node_ids` and `leaf_ids` have one id per node and leaf; null means 0 for all. On failure
+    /// the old plan stays if its buffers do: they are given up only when there is no memory for
+    /// both.
+    heddle::Result<> reserve(const heddle::Graph& graph, const int* node_ids, const int* leaf_ids);
+
+    /// Bytes that `reserve` would need for each id, changing nothing. What ids share is counted at
+    /// the first of them.
+    heddle::Result<std::vector<std::size_t>> measure(const heddle::Graph& graph,
+                                                     const int* node_ids,
+                                                     const int* leaf_ids) const;
+
+    /// Whether the plan holds for `graph`, as `allocate` would find.
+    heddle::Result<bool> fits(const heddle::Graph& graph);
+
+    /// Places every tensor of `graph` that has no memory yet. A graph that the plan does not fit is
+    /// planned anew if there is one id; with several only the caller knows what goes where, and it
+    /// is a failure. Tensors are as they were if it fails.
+    heddle::Result<> allocate(heddle::Graph& graph);
+
+    /// Bytes of the buffers of `id`; 0 if there are none, or if an id before it shares them.
+    heddle::Result<std::size_t> buffer_size(int id) const;
+
+    /// What is planned, to look at; empty before the first `reserve`.
+    const heddle::alloc::Plan& plan() const { return plan_; }
+
+private:
+    /// All ids of one type.
+    struct Arena {
+        std::size_t chunk_limit = 0;
+        std::vector<heddle::OwnedBuffer> chunks;
+    };
+    /// Arena of each leaf and node.
+    struct Ids {
+        std::vector<std::int32_t> nodes, leafs;
+    };
+
+    heddle::Result<Ids> arenas_of(const heddle::Graph& graph, const int* node_ids,
+                                  const int* leaf_ids) const;
+    heddle::alloc::Assignment assignment(const Ids& ids) const;
+    heddle::Result<heddle::alloc::Plan> make_plan(
+        const std::vector<heddle::alloc::Block>& blocks) const;
+    heddle::Result<> adopt(const heddle::Graph& graph, const heddle::alloc::Lifetimes& lifetimes,
+                           Ids ids);
+    bool has_planned_size(const heddle::Graph& graph) const;
+    heddle::Result<> provide(std::size_t arena, std::span<const std::size_t> sizes);
+    heddle::Result<> place_all(heddle::Graph& graph);
+    heddle::Result<> place(const heddle::alloc::Tenant& tenant);
+
+    std::vector<std::int32_t> arena_of_id_;
+    std::vector<heddle::BufferType*> types_;  ///< of the arenas
+    std::vector<std::size_t> alignments_;     ///< of the arenas
+    std::vector<Arena> arenas_;
+    Ids ids_;  ///< of the planned graph
+    heddle::alloc::Plan plan_;
+    bool planned_ = false;
+    std::size_t nodes_ = 0, leafs_ = 0;  ///< of the planned graph
+    heddle::alloc::LifetimeFinder finder_;
+};
+
+namespace heddle {
+
+using GraphAllocator = ::ggml_gallocr;
+
+}  // namespace heddle

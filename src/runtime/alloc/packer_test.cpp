@@ -1,0 +1,96 @@
+#include "runtime/alloc/packer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace heddle::alloc {
+namespace {
+
+Block block(std::size_t size, std::int32_t first, std::int32_t last) {
+    return {.size = size, .arena = 0, .first = first, .last = last};
+}
+
+/// The definition, pair by pair.
+void expect_sound(const std::vector<Block>& blocks, const Packing& packing, std::size_t limit) {
+    ASSERT_EQ(packing.places.size(), blocks.size());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const Place& a = packing.places[i];
+        ASSERT_LT(a.chunk, packing.chunks.size());
+        EXPECT_LE(a.offset + blocks[i].size, packing.chunks[a.chunk]);
+        EXPECT_LE(a.offset + blocks[i].size, std::max(limit, packing.chunks[a.chunk]));
+        for (std::size_t j = 0; j < i; ++j) {
+            const Place& b = packing.places[j];
+            const bool together =
+                blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
+            const bool apart = a.chunk != b.chunk || a.offset + blocks[i].size <= b.offset ||
+                               b.offset + blocks[j].size <= a.offset;
+            EXPECT_TRUE(!together || apart) << "blocks " << j << " and " << i;
+        }
+    }
+    EXPECT_GE(packing.total(), packing.bound);
+}
+
+TEST(Packer, NothingTakesNothing) {
+    const Packing packing = *pack({}, 100);
+    EXPECT_TRUE(packing.chunks.empty());
+    EXPECT_EQ(packing.bound, 0u);
+}
+
+TEST(Packer, BlocksThatNeverMeetShareTheirMemory) {
+    const std::vector<Block> blocks{block(64, 0, 1), block(64, 2, 3), block(32, 1, 2)};
+    const Packing packing = *pack(blocks, SIZE_MAX / 2);
+    expect_sound(blocks, packing, SIZE_MAX / 2);
+    EXPECT_EQ(packing.total(), 96u);
+}
+
+TEST(Packer, ALargeBlockThatComesLateDoesNotPileUp) {
+    // In order of time, the long small one would lie between two holes too small for the large one.
+    const std::vector<Block> blocks{block(40, 0, 1), block(10, 1, 5), block(40, 2, 3),
+                                    block(80, 4, 5)};
+    const Packing packing = *pack(blocks, SIZE_MAX / 2);
+    expect_sound(blocks, packing, SIZE_MAX / 2);
+    EXPECT_EQ(packing.total(), packing.bound);
+}
+
+TEST(Packer, ChunksStayBelowTheirLimitUnlessABlockIsLargerByItself) {
+    const std::vector<Block> blocks{block(8, 0, 3), block(8, 0, 3), block(24, 1, 2),
+                                    block(16, 1, 3)};
+    const Packing packing = *pack(blocks, 16);
+    expect_sound(blocks, packing, 16);
+    EXPECT_EQ(std::ranges::count_if(packing.chunks, [](std::size_t size) { return size > 16; }), 1);
+    EXPECT_EQ(packing.total(), 56u);
+}
+
+TEST(Packer, SizesThatCannotBeCountedAreRefused) {
+    const std::vector<Block> blocks{block(SIZE_MAX / 8, 0, 1), block(SIZE_MAX / 8, 2, 3),
+                                    block(SIZE_MAX / 8, 4, 5)};
+    EXPECT_EQ(pack(blocks, SIZE_MAX).error().message,
+              "planning memory: 3 blocks take more bytes than can be counted");
+}
+
+TEST(Packer, RandomBlocksAreSoundAndNearTheBound) {
+    std::mt19937 random(1);
+    double sum = 0, worst = 0;
+    for (int round = 0; round < 100; ++round) {
+        std::vector<Block> blocks;
+        for (int i = 0; i < 120; ++i) {
+            const auto first = static_cast<std::int32_t>(random() % 100);
+            const auto length = static_cast<std::int32_t>(random() % (i % 8 == 0 ? 60 : 6));
+            blocks.push_back(block(32 * (random() % 64), first, first + length));
+        }
+        const Packing packing = *pack(blocks, SIZE_MAX / 2);
+        expect_sound(blocks, packing, SIZE_MAX / 2);
+        expect_sound(blocks, *pack(blocks, 4096), 4096);
+        const double ratio =
+            static_cast<double>(packing.total()) / static_cast<double>(packing.bound);
+        sum += ratio;
+        worst = std::max(worst, ratio);
+    }
+    EXPECT_LE(sum / 100, 1.02);
+    EXPECT_LE(worst, 1.10);
+}
+
+}  // namespace
+}  // namespace heddle::alloc

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+/// The commands of the program. Each adds itself to the command line; what it returns is the exit
+/// status: 0 fine, 1 something failed, 2 the command line was wrong.
+namespace heddle::tool {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+
+void add_devices(CLI::App& app, int& status);
+void add_verify(CLI::App& app, int& status);
+
+}  // namespace heddle::tool

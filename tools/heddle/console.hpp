@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Writing for people: tables, colours and progress, the latter two on terminals only.
+namespace heddle::tool {
+
+enum class Colour { plain, red, green, yellow, grey };
+
+/// `text` in a colour, if standard output is a terminal and NO_COLOR is not set.
+std::string coloured(std::string_view text, Colour colour);
+
+/// Columns as wide as they need to be. The first column is left-aligned, the others right-aligned.
+class Table {
+public:
+    explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+
+    void add(std::vector<std::string> row, Colour colour = Colour::plain);
+    void align_left(std::size_t column) { left_.push_back(column); }
+    void print() const;
+
+private:
+    std::vector<std::vector<std::string>> rows_;
+    std::vector<Colour> colours_{Colour::grey};
+    std::vector<std::size_t> left_{0};
+};
+
+/// A line that fills up on standard error; nothing at all where that is no terminal.
+class Progress {
+public:
+    Progress(std::string what, std::size_t total);
+    ~Progress();
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    void step(std::string_view item = {});
+
+private:
+    std::string what_;
+    std::size_t total_, done_ = 0;
+    bool shown_;
+};
+
+/// "1.5 GiB"
+std::string bytes_text(std::size_t bytes);
+
+}  // namespace heddle::tool

@@ -1,0 +1,32 @@
+#include <fmt/core.h>
+
+#include "commands.hpp"
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "heddle/heddle.h"
+
+int main(int argc, char** argv) {
+    using namespace heddle::tool;
+    CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
+    app.require_subcommand(1);
+    app.set_version_flag("--version", std::string("heddle ") + ggml_version());
+    app.footer(
+        "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
+        "'heddle COMMAND --help' tells more of a command.");
+
+    int status = kSuccess;
+    add_devices(app, status);
+    add_verify(app, status);
+
+    // The program reports failures itself; nothing may stop it half-way.
+    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? kSuccess : kUsage;
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "heddle: {}\n", error.what());
+        return kFailure;
+    }
+    return status;
+}

@@ -1,0 +1,46 @@
+#include "target.hpp"
+
+#include "heddle/cpu.h"
+#include "heddle/heddle.h"
+
+namespace heddle::tool {
+
+Result<Target> Target::open(const std::string& name) {
+    ggml_backend_t stream = name == "best" ? ggml_backend_init_best()
+                                           : ggml_backend_init_by_name(name.c_str(), nullptr);
+    if (stream != nullptr) return Target(stream);
+    std::string known;
+    for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+        known += std::string(i > 0 ? ", " : "") + ggml_backend_dev_name(ggml_backend_dev_get(i));
+    }
+    return failure(Errc::not_found, "device ", name, " cannot be used; there are ", known);
+}
+
+void* Target::procedure(const char* name) const {
+    return ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device()), name);
+}
+
+bool Target::set_threads(int threads) const {
+    const auto set =
+        reinterpret_cast<ggml_backend_set_n_threads_t>(procedure("ggml_backend_set_n_threads"));
+    if (set != nullptr) set(stream_.get(), threads);
+    return set != nullptr;
+}
+
+std::vector<std::string> Target::instruction_sets() const {
+    std::vector<std::string> names;
+    const auto list = reinterpret_cast<heddle_cpu_isa_names_t>(procedure("heddle_cpu_isa_names"));
+    if (list == nullptr) return names;
+    for (const char* const* name = list(); *name != nullptr; ++name) names.emplace_back(*name);
+    return names;
+}
+
+Result<> Target::use_instruction_set(const std::string& name) const {
+    const auto set = reinterpret_cast<heddle_cpu_set_isa_t>(procedure("heddle_cpu_set_isa"));
+    if (set == nullptr)
+        return failure(Errc::unsupported, "device ", this->name(), " has one form only");
+    if (!set(name.c_str())) return invalid(heddle_last_error());
+    return ok();
+}
+
+}  // namespace heddle::tool

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "ggml-backend.h"
+#include "ggml-cpp.h"
+
+namespace heddle::tool {
+
+/// A device with a stream, as commands compute on it.
+class Target {
+public:
+    /// The device of that name; "best" is the one a program would get.
+    static Result<Target> open(const std::string& name);
+
+    ggml_backend_t stream() const { return stream_.get(); }
+    ggml_backend_dev_t device() const { return ggml_backend_get_device(stream_.get()); }
+    std::string name() const { return ggml_backend_dev_name(device()); }
+    bool is_cpu() const { return ggml_backend_dev_type(device()) == GGML_BACKEND_DEVICE_TYPE_CPU; }
+
+    /// False where the device has no threads to set.
+    bool set_threads(int threads) const;
+
+    /// The instruction sets that kernels can be run in, best first; empty where there is no choice.
+    std::vector<std::string> instruction_sets() const;
+    Result<> use_instruction_set(const std::string& name) const;
+
+private:
+    explicit Target(ggml_backend_t stream) : stream_(stream) {}
+
+    void* procedure(const char* name) const;
+
+    ggml_backend_ptr stream_;
+};
+
+}  // namespace heddle::tool

@@ -1,0 +1,229 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "golden_runner.hpp"
+
+namespace heddle::tool {
+namespace {
+
+struct Options {
+    std::string golden_directory;
+    std::vector<std::string> devices;
+    std::vector<int> threads{1};
+    std::string instruction_set = "best";
+    std::vector<std::string> ops;
+    bool json = false;
+};
+
+/// How the cases of one op went on one device, over all thread counts and instruction sets.
+struct Tally {
+    std::size_t passed = 0, failed = 0, declined = 0, not_yet = 0;
+    double worst_share = 0;  ///< the largest error, as a share of its limit
+    double worst_error = 0, worst_limit = 0;
+    std::vector<std::string> failures;
+
+    void add(const Outcome& outcome, const std::string& where) {
+        switch (outcome.kind) {
+            case Outcome::Kind::passed:
+                ++passed;
+                break;
+            case Outcome::Kind::failed:
+                ++failed;
+                break;
+            case Outcome::Kind::declined:
+                ++declined;
+                break;
+            case Outcome::Kind::not_yet:
+                ++not_yet;
+                break;
+        }
+        if (outcome.kind == Outcome::Kind::failed) failures.push_back(where + ": " + outcome.what);
+        const double share = outcome.limit > 0 ? outcome.error / outcome.limit : outcome.error;
+        if (share >= worst_share) {
+            worst_share = share, worst_error = outcome.error, worst_limit = outcome.limit;
+        }
+    }
+};
+
+using Tallies = std::map<std::string, Tally>;  // by op or graph file
+
+/// One way of running all cases: on a device, with a number of threads, in an instruction set.
+struct Setting {
+    const Target* target;
+    int threads;
+    std::string instruction_set;  ///< empty: there is no choice
+
+    std::string describe() const {
+        std::string text = target->name();
+        if (threads > 0) text += fmt::format(", {} threads", threads);
+        if (!instruction_set.empty()) text += ", " + instruction_set;
+        return text;
+    }
+};
+
+Result<std::vector<Setting>> settings_of(const Target& target, const Options& options) {
+    std::vector<std::string> sets = target.instruction_sets();
+    if (!sets.empty() && options.instruction_set == "best") sets.resize(1);
+    if (!sets.empty() && options.instruction_set != "all" && options.instruction_set != "best") {
+        sets = {options.instruction_set};
+    }
+    if (sets.empty()) sets = {""};
+    std::vector<Setting> settings;
+    for (const std::string& set : sets) {
+        for (const int threads : options.threads) {
+            const bool has_threads = target.set_threads(threads);
+            settings.push_back({&target, has_threads ? threads : 0, set});
+            if (!has_threads) break;
+        }
+    }
+    return settings;
+}
+
+Result<> apply(const Setting& setting) {
+    if (setting.threads > 0) setting.target->set_threads(setting.threads);
+    if (setting.instruction_set.empty()) return ok();
+    return setting.target->use_instruction_set(setting.instruction_set);
+}
+
+bool is_wanted(const Options& options, const std::string& op) {
+    const auto same = [&](const std::string& wanted) {
+        return std::equal(wanted.begin(), wanted.end(), op.begin(), op.end(),
+                          [](char a, char b) { return std::toupper(a) == std::toupper(b); });
+    };
+    return options.ops.empty() || std::any_of(options.ops.begin(), options.ops.end(), same);
+}
+
+/// A golden case that the CPU declines has failed: the CPU does everything.
+Outcome strict(Outcome outcome, const Target& target) {
+    if (outcome.kind == Outcome::Kind::declined && target.is_cpu()) {
+        outcome.kind = Outcome::Kind::failed;
+        outcome.what = "declined: " + outcome.what;
+    }
+    return outcome;
+}
+
+Result<Tallies> run_golden(const Options& options, const Target& target) {
+    HEDDLE_TRY_ASSIGN(const auto files, golden::list_case_files(options.golden_directory));
+    if (files.empty()) return failure(Errc::not_found, "no cases in ", options.golden_directory);
+    HEDDLE_TRY_ASSIGN(const auto settings, settings_of(target, options));
+    Tallies tallies;
+    Progress progress("verify " + target.name(), files.size() * settings.size());
+    for (const std::string& file : files) {
+        const std::string stem = std::filesystem::path(file).stem().string();
+        if (!is_wanted(options, stem)) continue;
+        auto cases = golden::read_case_file(file);
+        if (!cases) return std::move(cases).error().within(file);
+        for (const Setting& setting : settings) {
+            progress.step(stem);
+            HEDDLE_TRY(apply(setting));
+            const auto run_all = [&](const auto& list) {
+                for (const auto& golden : list) {
+                    tallies[stem].add(strict(run_case(golden, target), target),
+                                      golden.name + " on " + setting.describe());
+                }
+            };
+            run_all(cases->ops);
+            run_all(cases->graphs);
+        }
+    }
+    return tallies;
+}
+
+void print_table(const Target& target, const Tallies& tallies) {
+    Table table({target.name(), "passed", "failed", "declined", "error", "limit"});
+    for (const auto& [name, tally] : tallies) {
+        table.add({name, std::to_string(tally.passed), std::to_string(tally.failed),
+                   std::to_string(tally.declined), fmt::format("{:.1e}", tally.worst_error),
+                   fmt::format("{:.1e}", tally.worst_limit)},
+                  tally.failed > 0 ? Colour::red : Colour::plain);
+    }
+    table.print();
+    constexpr std::size_t kShown = 5;
+    for (const auto& [name, tally] : tallies) {
+        for (std::size_t i = 0; i < std::min(kShown, tally.failures.size()); ++i) {
+            fmt::print("{}\n", coloured(tally.failures[i], Colour::red));
+        }
+        if (tally.failures.size() > kShown) {
+            fmt::print("{}: and {} more\n", name, tally.failures.size() - kShown);
+        }
+    }
+    fmt::print("\n");
+}
+
+nlohmann::json tallies_json(const Tallies& tallies) {
+    nlohmann::json all = nlohmann::json::object();
+    for (const auto& [name, tally] : tallies) {
+        all[name] = {{"passed", tally.passed},           {"failed", tally.failed},
+                     {"declined", tally.declined},       {"not_yet", tally.not_yet},
+                     {"worst_error", tally.worst_error}, {"worst_limit", tally.worst_limit},
+                     {"failures", tally.failures}};
+    }
+    return all;
+}
+
+/// Runs the command; gives the number of failures.
+Result<std::size_t> verify(const Options& options) {
+    std::size_t passed = 0, failed = 0, not_yet = 0;
+    nlohmann::json report = nlohmann::json::object();
+    for (const std::string& name : options.devices) {
+        HEDDLE_TRY_ASSIGN(const Target target, Target::open(name));
+        HEDDLE_TRY_ASSIGN(const Tallies tallies, run_golden(options, target));
+        for (const auto& [op, tally] : tallies) {
+            passed += tally.passed;
+            failed += tally.failed;
+            not_yet += tally.not_yet;
+        }
+        if (options.json) {
+            report[target.name()] = tallies_json(tallies);
+        } else {
+            print_table(target, tallies);
+        }
+    }
+    if (options.json) {
+        fmt::print(
+            "{}\n",
+            nlohmann::json{
+                {"devices", report}, {"passed", passed}, {"failed", failed}, {"not_yet", not_yet}}
+                .dump(2));
+    } else {
+        if (not_yet > 0) fmt::print("{} graphs need gradients, which are not there yet\n", not_yet);
+        fmt::print("{} passed, {} failed\n", passed, failed);
+    }
+    return failed;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& status) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command =
+        app.add_subcommand("verify", "Compares what devices compute with known results");
+    command->add_option("--golden", options->golden_directory, "Directory of recorded cases")
+        ->check(CLI::ExistingDirectory)
+        ->required();
+    command->add_option("--device", options->devices,
+                        "Device to check; may be given again (default: CPU)");
+    command->add_option("--threads", options->threads, "Numbers of threads to try, such as 1,2,5")
+        ->delimiter(',')
+        ->check(CLI::Range(1, GGML_MAX_N_THREADS));
+    command->add_option("--isa", options->instruction_set,
+                        "Instruction sets of the CPU to try: best, all, or a name");
+    command->add_option("--op", options->ops,
+                        "Only cases of this op or graph file; may be given again");
+    command->add_flag("--json", options->json, "Result as JSON");
+    command->callback([options, &status] {
+        ggml_backend_load_all();
+        if (options->devices.empty()) options->devices = {"CPU"};
+        auto failures = verify(*options);
+        if (!failures) fmt::print(stderr, "heddle verify: {}\n", failures.error().message);
+        status = failures && *failures == 0 ? kSuccess : kFailure;
+    });
+}
+
+}  // namespace heddle::tool
