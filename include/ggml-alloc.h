@@ -57,7 +57,8 @@ GGML_API bool ggml_gallocr_reserve_n(ggml_gallocr_t galloc, struct ggml_cgraph* 
                                      const int* node_buffer_ids, const int* leaf_buffer_ids);
 
 /// Plans as ggml_gallocr_reserve_n() and writes how many bytes each buffer would need to `sizes`,
-/// without getting memory. Buffers that are too small for the plan are given up.
+/// without getting memory or changing anything. A buffer that several ids share is counted once, at
+/// the first of them.
 GGML_API void ggml_gallocr_reserve_n_size(ggml_gallocr_t galloc, struct ggml_cgraph* graph,
                                           const int* node_buffer_ids, const int* leaf_buffer_ids,
                                           size_t* sizes);

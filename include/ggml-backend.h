@@ -235,7 +235,8 @@ GGML_API enum ggml_status ggml_backend_graph_compute(ggml_backend_t backend,
 GGML_API enum ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend,
                                                            struct ggml_cgraph* cgraph);
 
-/// Prepares a graph to be run many times; it must stay as it is. Only if the backend offers plans.
+/// Prepares a graph to be run many times. Where the backend has no plans of its own, heddle keeps a
+/// copy of the graph, which may then go away.
 GGML_API ggml_backend_graph_plan_t ggml_backend_graph_plan_create(ggml_backend_t backend,
                                                                   struct ggml_cgraph* cgraph);
 

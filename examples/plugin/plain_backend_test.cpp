@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include <vector>
 
 #include "ggml-backend.h"
@@ -13,7 +15,9 @@ namespace {
 class PlainBackend : public testing::Test {
 protected:
     void SetUp() override {
-        registration_ = ggml_backend_load(PLAIN_BACKEND);
+        // The one built with the tests, unless another file is to be checked.
+        const char* file = std::getenv("PLAIN_BACKEND");
+        registration_ = ggml_backend_load(file != nullptr ? file : PLAIN_BACKEND);
         ASSERT_NE(registration_, nullptr);
         device_ = ggml_backend_dev_by_name("PLAIN0");
         ASSERT_NE(device_, nullptr);

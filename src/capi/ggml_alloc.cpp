@@ -1,5 +1,7 @@
 // The allocators: one tensor after the other, whole graphs, whole contexts.
 
+#include <algorithm>
+
 #include "capi/ggml_backend_boundary.hpp"
 #include "ggml-alloc.h"
 #include "runtime/alloc/context_allocator.hpp"

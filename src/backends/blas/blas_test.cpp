@@ -51,34 +51,47 @@ protected:
     std::uniform_real_distribution<float> uniform_{-1, 1};
 };
 
-/// Element (i0, i1, i2, i3), whatever the type.
-double element(const Tensor& t, std::int64_t i0, std::int64_t i1, std::int64_t i2,
-               std::int64_t i3) {
-    const std::byte* row =
-        static_cast<const std::byte*>(t.data) + static_cast<std::size_t>(i1) * t.nb[1] +
-        static_cast<std::size_t>(i2) * t.nb[2] + static_cast<std::size_t>(i3) * t.nb[3];
-    if (t.type == GGML_TYPE_F32) {
-        return *reinterpret_cast<const float*>(row + static_cast<std::size_t>(i0) * t.nb[0]);
+/// A tensor in f32, whatever its type.
+class Floats {
+public:
+    explicit Floats(const Tensor& tensor) : data_(tensor.data), stride_(strides_of(tensor)) {
+        if (tensor.type == GGML_TYPE_F32) return;
+        values_.resize(static_cast<std::size_t>(ggml_nelements(&tensor)));
+        quant::traits_of(tensor.type)
+            .to_float(tensor.data, values_.data(), ggml_nelements(&tensor));
+        data_ = values_.data();
+        stride_ = dense_strides(GGML_TYPE_F32, extents_of(tensor));
     }
-    std::vector<float> values(static_cast<std::size_t>(t.ne[0]));
-    quant::traits_of(t.type).to_float(row, values.data(), t.ne[0]);
-    return values[static_cast<std::size_t>(i0)];
-}
+
+    double at(std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) const {
+        const std::int64_t index[] = {i0, i1, i2, i3};
+        std::size_t offset = 0;
+        for (std::size_t d = 0; d < 4; ++d)
+            offset += static_cast<std::size_t>(index[d]) * stride_[d];
+        return *reinterpret_cast<const float*>(static_cast<const std::byte*>(data_) + offset);
+    }
+
+private:
+    const void* data_;
+    Strides stride_;
+    std::vector<float> values_;
+};
 
 /// Compares every 7th element of the node with the sum it is defined as.
 void expect_product(const Tensor& y, bool over_rows) {
     const Tensor &a = *y.src[0], &b = *y.src[1];
+    const Floats in_a(a), in_b(b), in_y(y);
     const std::int64_t depth = over_rows ? a.ne[1] : a.ne[0];
     for (std::int64_t n = 0; n < ggml_nelements(&y); n += 7) {
-        const Extents at = unravel(y, n);
-        const std::int64_t a2 = at[2] / (b.ne[2] / a.ne[2]), a3 = at[3] / (b.ne[3] / a.ne[3]);
+        const auto [i, j, i2, i3] = unravel(y, n);
+        const std::int64_t a2 = i2 / (b.ne[2] / a.ne[2]), a3 = i3 / (b.ne[3] / a.ne[3]);
         double sum = 0;
         for (std::int64_t p = 0; p < depth; ++p) {
-            sum += over_rows ? element(a, at[0], p, a2, a3) * element(b, at[1], p, at[2], at[3])
-                             : element(a, p, at[0], a2, a3) * element(b, p, at[1], at[2], at[3]);
+            sum += over_rows ? in_a.at(i, p, a2, a3) * in_b.at(j, p, i2, i3)
+                             : in_a.at(p, i, a2, a3) * in_b.at(p, j, i2, i3);
         }
         // Each of `depth` terms is below 1 and rounded to f32 a few times.
-        ASSERT_NEAR(element(y, at[0], at[1], at[2], at[3]), sum, 1e-6 * static_cast<double>(depth))
+        ASSERT_NEAR(in_y.at(i, j, i2, i3), sum, 1e-6 * static_cast<double>(depth))
             << "element " << n;
     }
 }
@@ -179,7 +192,7 @@ TEST_F(BlasTest, AnotherOpIsAnErrorWithASentence) {
 
 TEST(Workspace, SaysThatItCannotGrow) {
     Workspace workspace;
-    const auto memory = workspace.reserve(std::size_t{1} << 60);
+    const auto memory = workspace.reserve(std::size_t{1} << 62);
     ASSERT_FALSE(memory);
     EXPECT_EQ(memory.error().code, Errc::out_of_memory);
     EXPECT_TRUE(workspace.reserve(10));

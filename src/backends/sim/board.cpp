@@ -17,13 +17,13 @@ plugin::MemoryAmount Board::memory() const {
 Result<> Board::take(std::size_t bytes) {
     HEDDLE_TRY(timeline.allocation(bytes));
     if (bytes > parameters.max_buffer) {
-        return failure(Errc::out_of_memory, name, ": a buffer of ", bytes,
-                       " bytes is larger than the largest, ", parameters.max_buffer);
+        return failure(Errc::out_of_memory, bytes, " bytes are more than the largest buffer has, ",
+                       parameters.max_buffer);
     }
     const std::lock_guard guard(lock_);
     const std::size_t free = parameters.memory - taken_;
     if (bytes > free) {
-        return failure(Errc::out_of_memory, name, ": no room for ", bytes, " bytes: ", free, " of ",
+        return failure(Errc::out_of_memory, "no room for ", bytes, " bytes: ", free, " of ",
                        parameters.memory, " are free");
     }
     taken_ += bytes;

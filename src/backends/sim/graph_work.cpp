@@ -65,8 +65,8 @@ Result<GraphWork::Step> GraphWork::prepare(Board& board, const Tensor& node) {
     step.node = copy;
     step.kernel = choose_kernel(board.parameters, *copy, &reason);
     if (step.kernel == nullptr) {
-        return failure(Errc::unsupported, board.name, ": node ", describe(node), ", ",
-                       describe_op_of(node), ": ", reason);
+        return failure(Errc::unsupported, "node ", describe(node), ", ", describe_op_of(node), ": ",
+                       reason);
     }
     if (step.kernel->demand != nullptr) {
         scratch_size_ = std::max(scratch_size_, step.kernel->demand(*copy, 1).scratch);

@@ -134,13 +134,13 @@ bool SimBuffer::copy(const Tensor& from, Tensor& to) {
     const auto target = locate(to, 0, size);
     if (!origin || !origin->on_device || !target) return false;
     if (!board_.timeline.shares_clock_with(origin->board->timeline)) return false;
-    const auto span = Timeline::copy(origin->board->timeline, nullptr, board_.timeline, nullptr,
-                                     size, name_of(from));
+    auto span = Timeline::copy(origin->board->timeline, nullptr, board_.timeline, nullptr, size,
+                               name_of(from));
     if (span) {
         std::memmove(*target, origin->data, size);
     } else {
         // Not a pair that is not supported but one that failed: no other way is to be tried.
-        plugin::report(span.error());
+        plugin::report(std::move(span).error().within(board_.name));
     }
     return true;
 }

@@ -231,7 +231,8 @@ Result<FaultPlan> parse_faults(std::string_view text) {
 
 Result<Parameters> parse_parameters(std::string_view text) {
     Parameters parameters;
-    bool in_ops = false;  // commas also separate the words of `ops`
+    parameters.max_buffer = 0;  // not named yet
+    bool in_ops = false;        // commas also separate the words of `ops`
     HEDDLE_TRY(for_pieces(text, [&](std::string_view piece) -> Result<> {
         const Assignment assignment(piece);
         if (assignment.has_name && assignment.name == "ops") {

@@ -42,7 +42,7 @@ struct FaultPlan {
 struct Parameters {
     int devices = 1;
     std::size_t memory = std::size_t{4} << 30;
-    std::size_t max_buffer = 0;       ///< 0: as much as there is memory
+    std::size_t max_buffer = memory;
     double flops = 10e12;             ///< operations per second
     double memory_bandwidth = 500e9;  ///< bytes per second
     double link_bandwidth = 25e9;     ///< bytes per second

@@ -14,7 +14,7 @@ namespace {
 
 class SimRegistration : public plugin::Registration<SimRegistration> {
 public:
-    SimRegistration() { replace_devices(Parameters{.max_buffer = Parameters{}.memory}); }
+    SimRegistration() { replace_devices(Parameters{}); }
 
     const char* name() { return "SIM"; }
     std::size_t device_count() {
@@ -70,12 +70,14 @@ Result<SimDevice*> checked_device(ggml_backend_dev_t device) {
 // ---- functions found by name -------------------------------------------------------------------
 
 bool configure(const char* parameters) {
-    return answer("sim", false, [&]() -> Result<bool> {
+    const auto done = plugin::attempt([&]() -> Result<> {
         HEDDLE_TRY_ASSIGN(const Parameters parsed,
                           parse_parameters(parameters != nullptr ? parameters : ""));
         the_registration().replace_devices(parsed);
-        return true;
+        return ok();
     });
+    if (!done) plugin::report(done.error());
+    return done.has_value();
 }
 
 double clock_of(ggml_backend_dev_t device) {

@@ -7,9 +7,16 @@
 
 namespace heddle::sim {
 
+static_assert(plugin::WritesAsync<SimStream> && plugin::ReadsAsync<SimStream> &&
+              plugin::WritesPiecesAsync<SimStream> && plugin::ReadsPiecesAsync<SimStream> &&
+              plugin::CopiesAsync<SimStream> && plugin::Synchronizes<SimStream>);
+
 SimStream::SimStream(Board& board) : board_(board) { lane_.number = board_.enter(worker_); }
 
-SimStream::~SimStream() { board_.leave(worker_); }
+SimStream::~SimStream() {
+    worker_.last().wait();
+    board_.leave(worker_);
+}
 
 // ---- computing ---------------------------------------------------------------------------------
 
@@ -111,7 +118,7 @@ bool SimStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor& to
         done = copy_snapshot(*origin, *target, bytes, name_of(from));
     }
     // A copy that failed was tried: the next graph says so, and no other way is to be taken.
-    if (!done) plugin::report(done.error());
+    if (!done) plugin::report(std::move(done).error().within(board_.name));
     return true;
 }
 

@@ -57,7 +57,7 @@ Result<Span> Timeline::compute(Lane& lane, const Tensor& node, double far_bytes)
     const double start = std::max(idle_from(&lane), computing_);
     const Span span{start, start + duration};
     if (nodes_.strikes()) {
-        return failure(Errc::device, device_, ": node ", describe(node), ", ", describe_op_of(node),
+        return failure(Errc::device, "node ", describe(node), ", ", describe_op_of(node),
                        ", fails as it was told to");
     }
     HEDDLE_TRY(check_alive(span.end, "compute node", name_of(node)));
@@ -114,7 +114,7 @@ Result<> Timeline::check_alive(double end, std::string_view what, std::string_vi
 Result<> Timeline::check_copy(double end, std::string_view name) {
     Result<> alive = check_alive(end, "copy", name);
     if (alive && copies_.strikes()) {
-        alive = failure(Errc::device, device_, ": copy of '", name, "' fails as it was told to");
+        alive = failure(Errc::device, "copy of '", name, "' fails as it was told to");
     }
     return remembered(std::move(alive));
 }
@@ -135,7 +135,7 @@ Result<> Timeline::allocation(std::size_t bytes) {
     HEDDLE_TRY(present());
     const std::lock_guard guard(clock_->lock);
     if (allocations_.strikes()) {
-        return failure(Errc::out_of_memory, device_, ": allocation of ", bytes,
+        return failure(Errc::out_of_memory, "allocation of ", bytes,
                        " bytes fails as it was told to");
     }
     return ok();

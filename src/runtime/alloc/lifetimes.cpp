@@ -51,6 +51,7 @@ std::size_t home_slot(const Tensor* tensor, std::size_t mask) {
 void fetch(const Tensor* tensor) {
     const auto* lines = reinterpret_cast<const char*>(tensor);
     for (std::size_t at = 0; at < offsetof(Tensor, name); at += 64) __builtin_prefetch(lines + at);
+    __builtin_prefetch(&tensor->data);
 }
 
 void fetch_ahead(std::span<Tensor* const> nodes, std::size_t i) {

@@ -21,10 +21,13 @@ constexpr std::size_t kGoodEnough = 64;
 /// How many neighbours there may be in all, and how many are looked at again to improve a packing:
 /// for each block, and for small graphs in any case.
 constexpr std::size_t kNeighboursPerBlock = 64, kNeighboursAlways = 1 << 20;
-constexpr std::size_t kWorkPerBlock = 256, kWorkAlways = 1 << 18;
+constexpr std::size_t kWorkPerBlock = 256, kWorkAlways = 1 << 16;
 
 /// A packing that is further from the bound than one part in kBad is worth that much more work.
-constexpr std::size_t kBad = 16, kWorkForBad = 16;
+constexpr std::size_t kBad = 16, kWorkForBad = 64;
+
+/// After so many attempts without success the next one starts from the best order again.
+constexpr int kTrialsPerStart = 16;
 
 /// Everything placed, in one line of addresses: chunk after chunk, each as large as it may become.
 struct Layout {
@@ -153,6 +156,7 @@ private:
     void gather(std::uint32_t block);
     std::size_t lowest_fit(std::size_t size, std::size_t capacity);
     bool good_enough() const { return best_.total - bound_ <= bound_ / kGoodEnough; }
+    bool is_bad() const { return best_.total - bound_ > bound_ / kBad; }
     bool keep_better() {
         trial_.total = 0;
         for (const Layout::Chunk& chunk : trial_.chunks) trial_.total += chunk.used;
@@ -306,9 +310,19 @@ void Packer::improve(Order order, std::size_t capacity) {
     const std::size_t enough = work_ + budget, at_most = work_ + kWorkForBad * budget;
     std::minstd_rand random(1);
     std::vector<float> rank(blocks_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<float>(i + 1);
-    while (work_ < (best_.total - bound_ > bound_ / kBad ? at_most : enough) && !good_enough()) {
-        const Layout& latest = first_fit(order, capacity) ? best_ : trial_;
+    Order best_order = order;
+    for (int stale = 0; work_ < (is_bad() ? at_most : enough) && !good_enough(); ++stale) {
+        if (stale % kTrialsPerStart == 0) {
+            for (std::size_t i = 0; i < order.size(); ++i) {
+                rank[best_order[i]] = static_cast<float>(i + 1);
+            }
+        }
+        const bool better = first_fit(order, capacity);
+        if (better) {
+            best_order = order;
+            stale = 0;
+        }
+        const Layout& latest = better ? best_ : trial_;
         for (std::size_t i = 0; i < blocks_.size(); ++i) {
             if (latest.addresses[i] + blocks_[i].size <= bound_) continue;
             rank[i] *= static_cast<float>(random() % 1024) / 1024;

@@ -15,9 +15,8 @@ Values broadcast(const Operands& in, Combine combine) {
     const Values &a = in[0], &b = in[1];
     return make_values(in.extent,
                        [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-                           return combine(a(i0, i1, i2, i3),
-                                          b(i0 % b.extent(0), i1 % b.extent(1), i2 % b.extent(2),
-                                            i3 % b.extent(3)));
+                           return combine(a(i0, i1, i2, i3), b(i0 % b.extent(0), i1 % b.extent(1),
+                                                               i2 % b.extent(2), i3 % b.extent(3)));
                        });
 }
 
@@ -83,7 +82,9 @@ Values scale(const Operands& in) {
     return map(in, [&](double x) { return in.real(0) * x + in.real(1); });
 }
 Values clamp(const Operands& in) {
-    return map(in, [&](double x) { return std::max(std::min(x, double{in.real(1)}), double{in.real(0)}); });
+    return map(in, [&](double x) {
+        return std::max(std::min(x, double{in.real(1)}), double{in.real(0)});
+    });
 }
 Values leaky_relu(const Operands& in) {
     return map(in, [&](double x) { return x > 0 ? x : in.real(0) * x; });
@@ -101,33 +102,55 @@ double hard_sigmoid(double x) { return std::min(1.0, std::max(0.0, (x + 3) / 6))
 
 double unary_of(const Operands& in, double x) {
     switch (static_cast<ggml_unary_op>(in.integer(0))) {
-        case GGML_UNARY_OP_ABS: return std::abs(x);
-        case GGML_UNARY_OP_SGN: return x > 0 ? 1 : x < 0 ? -1 : 0;
-        case GGML_UNARY_OP_NEG: return -x;
-        case GGML_UNARY_OP_STEP: return x > 0 ? 1 : 0;
-        case GGML_UNARY_OP_TANH: return std::tanh(x);
-        case GGML_UNARY_OP_ELU: return x > 0 ? x : std::expm1(x);
-        case GGML_UNARY_OP_RELU: return x > 0 ? x : 0;
-        case GGML_UNARY_OP_SIGMOID: return sigmoid(x);
-        case GGML_UNARY_OP_GELU: return gelu(x);
-        case GGML_UNARY_OP_GELU_QUICK: return gelu_quick(x);
-        case GGML_UNARY_OP_SILU: return silu(x);
-        case GGML_UNARY_OP_HARDSWISH: return x * hard_sigmoid(x);
-        case GGML_UNARY_OP_HARDSIGMOID: return hard_sigmoid(x);
-        case GGML_UNARY_OP_EXP: return std::exp(x);
-        case GGML_UNARY_OP_EXPM1: return std::expm1(x);
-        case GGML_UNARY_OP_SOFTPLUS: return x > 20 ? x : std::log1p(std::exp(x));
-        case GGML_UNARY_OP_GELU_ERF: return gelu_erf(x);
+        case GGML_UNARY_OP_ABS:
+            return std::abs(x);
+        case GGML_UNARY_OP_SGN:
+            return x > 0 ? 1 : x < 0 ? -1 : 0;
+        case GGML_UNARY_OP_NEG:
+            return -x;
+        case GGML_UNARY_OP_STEP:
+            return x > 0 ? 1 : 0;
+        case GGML_UNARY_OP_TANH:
+            return std::tanh(x);
+        case GGML_UNARY_OP_ELU:
+            return x > 0 ? x : std::expm1(x);
+        case GGML_UNARY_OP_RELU:
+            return x > 0 ? x : 0;
+        case GGML_UNARY_OP_SIGMOID:
+            return sigmoid(x);
+        case GGML_UNARY_OP_GELU:
+            return gelu(x);
+        case GGML_UNARY_OP_GELU_QUICK:
+            return gelu_quick(x);
+        case GGML_UNARY_OP_SILU:
+            return silu(x);
+        case GGML_UNARY_OP_HARDSWISH:
+            return x * hard_sigmoid(x);
+        case GGML_UNARY_OP_HARDSIGMOID:
+            return hard_sigmoid(x);
+        case GGML_UNARY_OP_EXP:
+            return std::exp(x);
+        case GGML_UNARY_OP_EXPM1:
+            return std::expm1(x);
+        case GGML_UNARY_OP_SOFTPLUS:
+            return x > 20 ? x : std::log1p(std::exp(x));
+        case GGML_UNARY_OP_GELU_ERF:
+            return gelu_erf(x);
         case GGML_UNARY_OP_XIELU: {
             const double below = in.real(1), above = in.real(2), beta = in.real(3);
             if (x > 0) return above * x * x + beta * x;
             return (std::expm1(std::min(x, double{in.real(4)})) - x) * below + beta * x;
         }
-        case GGML_UNARY_OP_FLOOR: return std::floor(x);
-        case GGML_UNARY_OP_CEIL: return std::ceil(x);
-        case GGML_UNARY_OP_ROUND: return std::round(x);
-        case GGML_UNARY_OP_TRUNC: return std::trunc(x);
-        default: return std::nan("");
+        case GGML_UNARY_OP_FLOOR:
+            return std::floor(x);
+        case GGML_UNARY_OP_CEIL:
+            return std::ceil(x);
+        case GGML_UNARY_OP_ROUND:
+            return std::round(x);
+        case GGML_UNARY_OP_TRUNC:
+            return std::trunc(x);
+        default:
+            return std::nan("");
     }
 }
 
@@ -139,17 +162,23 @@ Values unary(const Operands& in) {
 
 double glu_of(const Operands& in, double x, double g) {
     switch (static_cast<ggml_glu_op>(in.integer(0))) {
-        case GGML_GLU_OP_REGLU: return x > 0 ? x * g : 0;
-        case GGML_GLU_OP_GEGLU: return gelu(x) * g;
-        case GGML_GLU_OP_SWIGLU: return silu(x) * g;
+        case GGML_GLU_OP_REGLU:
+            return x > 0 ? x * g : 0;
+        case GGML_GLU_OP_GEGLU:
+            return gelu(x) * g;
+        case GGML_GLU_OP_SWIGLU:
+            return silu(x) * g;
         case GGML_GLU_OP_SWIGLU_OAI: {
             const double alpha = in.real(2), limit = in.real(3);
             const double bounded = std::min(x, limit);
             return bounded / (1 + std::exp(-alpha * bounded)) * (std::clamp(g, -limit, limit) + 1);
         }
-        case GGML_GLU_OP_GEGLU_ERF: return gelu_erf(x) * g;
-        case GGML_GLU_OP_GEGLU_QUICK: return gelu_quick(x) * g;
-        default: return std::nan("");
+        case GGML_GLU_OP_GEGLU_ERF:
+            return gelu_erf(x) * g;
+        case GGML_GLU_OP_GEGLU_QUICK:
+            return gelu_quick(x) * g;
+        default:
+            return std::nan("");
     }
 }
 
@@ -167,15 +196,12 @@ Values glu(const Operands& in) {
 }
 
 constexpr Definition kDefinitions[] = {
-    {GGML_OP_ADD, add},         {GGML_OP_SUB, sub},
-    {GGML_OP_MUL, mul},         {GGML_OP_DIV, div},
-    {GGML_OP_ADD_ID, add_id},   {GGML_OP_ADD1, add},
-    {GGML_OP_ACC, acc},         {GGML_OP_SQR, sqr},
-    {GGML_OP_SQRT, square_root}, {GGML_OP_LOG, logarithm},
-    {GGML_OP_SIN, sine},        {GGML_OP_COS, cosine},
-    {GGML_OP_SCALE, scale},     {GGML_OP_CLAMP, clamp},
-    {GGML_OP_LEAKY_RELU, leaky_relu}, {GGML_OP_UNARY, unary},
-    {GGML_OP_GLU, glu},
+    {GGML_OP_ADD, add},       {GGML_OP_SUB, sub},       {GGML_OP_MUL, mul},
+    {GGML_OP_DIV, div},       {GGML_OP_ADD_ID, add_id}, {GGML_OP_ADD1, add},
+    {GGML_OP_ACC, acc},       {GGML_OP_SQR, sqr},       {GGML_OP_SQRT, square_root},
+    {GGML_OP_LOG, logarithm}, {GGML_OP_SIN, sine},      {GGML_OP_COS, cosine},
+    {GGML_OP_SCALE, scale},   {GGML_OP_CLAMP, clamp},   {GGML_OP_LEAKY_RELU, leaky_relu},
+    {GGML_OP_UNARY, unary},   {GGML_OP_GLU, glu},
 };
 
 }  // namespace

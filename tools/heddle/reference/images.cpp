@@ -52,7 +52,8 @@ double bilinear(const Scaling& scaling, std::int64_t i0, std::int64_t i1, std::i
         high[d] = scaling.inside(d, floor + 1);
         share[d] = std::clamp(place - float(low[d]), 0.0f, 1.0f);
     }
-    const double top = a(low[0], low[1], j2, j3) * (1 - share[0]) + a(high[0], low[1], j2, j3) * share[0];
+    const double top =
+        a(low[0], low[1], j2, j3) * (1 - share[0]) + a(high[0], low[1], j2, j3) * share[0];
     const double bottom =
         a(low[0], high[1], j2, j3) * (1 - share[0]) + a(high[0], high[1], j2, j3) * share[0];
     return top * (1 - share[1]) + bottom * share[1];
@@ -90,7 +91,9 @@ double bicubic(const Scaling& scaling, std::int64_t i0, std::int64_t i1, std::in
                std::int64_t j3) {
     constexpr double alpha = -0.75;
     const auto near = [](double t) { return ((alpha + 2) * t - (alpha + 3)) * t * t + 1; };
-    const auto far = [](double t) { return ((alpha * t - 5 * alpha) * t + 8 * alpha) * t - 4 * alpha; };
+    const auto far = [](double t) {
+        return ((alpha * t - 5 * alpha) * t + 8 * alpha) * t - 4 * alpha;
+    };
     const Values& a = scaling.in[0];
     const std::int64_t i[2] = {i0, i1};
     std::int64_t first[2];
@@ -143,17 +146,18 @@ struct Window {
 Values pool_1d(const Operands& in) {
     const Values& a = in[0];
     const bool is_max = in.integer(0) == GGML_OP_POOL_MAX;
-    return make_values(in.extent, [&](std::int64_t o, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-        const Window window(o, in.integer(1), in.integer(2), in.integer(3), a.extent(0));
-        double largest = -FLT_MAX, total = 0;
-        for (std::int64_t j = window.begin; j < window.end; ++j) {
-            largest = std::max(largest, a(j, i1, i2, i3));
-            total += a(j, i1, i2, i3);
-        }
-        if (is_max) return largest;
-        // Padding does not count.
-        return window.count() == 0 ? 0 : total / double(window.count());
-    });
+    return make_values(
+        in.extent, [&](std::int64_t o, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+            const Window window(o, in.integer(1), in.integer(2), in.integer(3), a.extent(0));
+            double largest = -FLT_MAX, total = 0;
+            for (std::int64_t j = window.begin; j < window.end; ++j) {
+                largest = std::max(largest, a(j, i1, i2, i3));
+                total += a(j, i1, i2, i3);
+            }
+            if (is_max) return largest;
+            // Padding does not count.
+            return window.count() == 0 ? 0 : total / double(window.count());
+        });
 }
 
 Window across(const Operands& in, std::int64_t o, const Values& image) {
@@ -168,18 +172,18 @@ Values pool_2d(const Operands& in) {
     const bool is_max = in.integer(0) == GGML_OP_POOL_MAX;
     // Unlike in one dimension, padding counts as zeros.
     const double area = double(in.integer(1)) * in.integer(2);
-    return make_values(
-        in.extent, [&](std::int64_t ox, std::int64_t oy, std::int64_t i2, std::int64_t i3) {
-            const Window wide = across(in, ox, a), high = down(in, oy, a);
-            double largest = -FLT_MAX, total = 0;
-            for (std::int64_t y = high.begin; y < high.end; ++y) {
-                for (std::int64_t x = wide.begin; x < wide.end; ++x) {
-                    largest = std::max(largest, a(x, y, i2, i3));
-                    total += a(x, y, i2, i3);
-                }
-            }
-            return is_max ? largest : total / area;
-        });
+    return make_values(in.extent,
+                       [&](std::int64_t ox, std::int64_t oy, std::int64_t i2, std::int64_t i3) {
+                           const Window wide = across(in, ox, a), high = down(in, oy, a);
+                           double largest = -FLT_MAX, total = 0;
+                           for (std::int64_t y = high.begin; y < high.end; ++y) {
+                               for (std::int64_t x = wide.begin; x < wide.end; ++x) {
+                                   largest = std::max(largest, a(x, y, i2, i3));
+                                   total += a(x, y, i2, i3);
+                               }
+                           }
+                           return is_max ? largest : total / area;
+                       });
 }
 
 /// The first of several equal maxima takes the gradient.

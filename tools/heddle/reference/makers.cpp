@@ -15,10 +15,14 @@ Values diag(const Operands& in) {
 Values tri(const Operands& in) {
     const auto is_kept = [&](std::int64_t column, std::int64_t row) {
         switch (static_cast<ggml_tri_type>(in.integer(0))) {
-            case GGML_TRI_TYPE_UPPER_DIAG: return column >= row;
-            case GGML_TRI_TYPE_UPPER: return column > row;
-            case GGML_TRI_TYPE_LOWER_DIAG: return column <= row;
-            case GGML_TRI_TYPE_LOWER: return column < row;
+            case GGML_TRI_TYPE_UPPER_DIAG:
+                return column >= row;
+            case GGML_TRI_TYPE_UPPER:
+                return column > row;
+            case GGML_TRI_TYPE_LOWER_DIAG:
+                return column <= row;
+            case GGML_TRI_TYPE_LOWER:
+                return column < row;
         }
         return false;
     };
@@ -31,8 +35,8 @@ Values tri(const Operands& in) {
 Values fill(const Operands& in) { return Values(in.extent, in.real(0)); }
 
 Values arange(const Operands& in) {
-    return make_values(in.extent,
-                       [&](std::int64_t i, auto...) { return in.real(0) + in.real(2) * double(i); });
+    return make_values(
+        in.extent, [&](std::int64_t i, auto...) { return in.real(0) + in.real(2) * double(i); });
 }
 
 /// Cosines first, then sines; a column left over is zero.

@@ -45,11 +45,10 @@ Values set_rows(const Operands& in) {
 
 Values repeat(const Operands& in) {
     const Values& a = in[0];
-    return make_values(in.extent,
-                       [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-                           return a(i0 % a.extent(0), i1 % a.extent(1), i2 % a.extent(2),
-                                    i3 % a.extent(3));
-                       });
+    return make_values(
+        in.extent, [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+            return a(i0 % a.extent(0), i1 % a.extent(1), i2 % a.extent(2), i3 % a.extent(3));
+        });
 }
 
 Values concat(const Operands& in) {
@@ -69,16 +68,16 @@ std::int64_t wrapped(std::int64_t i, std::int64_t n) { return (i % n + n) % n; }
 Values pad(const Operands& in) {
     const Values& a = in[0];
     const bool is_circular = in.integer(8) != 0;
-    return make_values(
-        in.extent, [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-            Extents at{i0, i1, i2, i3};
-            for (std::size_t d = 0; d < kMaxDims; ++d) {
-                at[d] -= in.integer(2 * d);
-                if (is_circular) at[d] = wrapped(at[d], a.extent(d));
-                if (at[d] < 0 || at[d] >= a.extent(d)) return 0.0;
-            }
-            return a(at[0], at[1], at[2], at[3]);
-        });
+    return make_values(in.extent,
+                       [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+                           Extents at{i0, i1, i2, i3};
+                           for (std::size_t d = 0; d < kMaxDims; ++d) {
+                               at[d] -= in.integer(2 * d);
+                               if (is_circular) at[d] = wrapped(at[d], a.extent(d));
+                               if (at[d] < 0 || at[d] >= a.extent(d)) return 0.0;
+                           }
+                           return a(at[0], at[1], at[2], at[3]);
+                       });
 }
 
 /// The edge itself is not repeated.
@@ -95,13 +94,12 @@ Values pad_reflect_1d(const Operands& in) {
 
 Values roll(const Operands& in) {
     const Values& a = in[0];
-    return make_values(in.extent,
-                       [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-                           return a(wrapped(i0 - in.integer(0), a.extent(0)),
-                                    wrapped(i1 - in.integer(1), a.extent(1)),
-                                    wrapped(i2 - in.integer(2), a.extent(2)),
-                                    wrapped(i3 - in.integer(3), a.extent(3)));
-                       });
+    return make_values(
+        in.extent, [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+            return a(
+                wrapped(i0 - in.integer(0), a.extent(0)), wrapped(i1 - in.integer(1), a.extent(1)),
+                wrapped(i2 - in.integer(2), a.extent(2)), wrapped(i3 - in.integer(3), a.extent(3)));
+        });
 }
 
 // ---- windows and relative positions of image models --------------------------------------------

@@ -32,7 +32,8 @@ Values ssm_scan(const Operands& in) {
         for (std::int64_t h = 0; h < heads; ++h) {
             for (std::int64_t d = 0; d < head_dim; ++d) {
                 std::vector<double> state(static_cast<std::size_t>(size));
-                for (std::int64_t n = 0; n < size; ++n) state[std::size_t(n)] = pool(n, d, h, origin);
+                for (std::int64_t n = 0; n < size; ++n)
+                    state[std::size_t(n)] = pool(n, d, h, origin);
                 for (std::int64_t t = 0; t < tokens; ++t) {
                     const double step = std::log1p(std::exp(double{dt(h, t, s)}));
                     double y = 0;
@@ -46,8 +47,8 @@ Values ssm_scan(const Operands& in) {
                     result(d + head_dim * (h + heads * (t + tokens * s))) = y;
                     const std::int64_t slot = tokens - 1 - t;
                     if (slot >= slots) continue;
-                    const std::int64_t at = x.count() + slot * snapshot +
-                                            size * (d + head_dim * (h + heads * s));
+                    const std::int64_t at =
+                        x.count() + slot * snapshot + size * (d + head_dim * (h + heads * s));
                     std::ranges::copy(state, result.data().begin() + at);
                 }
             }
@@ -107,8 +108,8 @@ Values rwkv_wkv7(const Operands& in) {
             double removed = 0;
             for (std::int64_t j = 0; j < state.n; ++j) removed += a(j, h, t) * state(i, j);
             for (std::int64_t j = 0; j < state.n; ++j) {
-                state(i, j) = state(i, j) * w(j, h, t) + v(i, h, t) * k(j, h, t) +
-                              removed * b(j, h, t);
+                state(i, j) =
+                    state(i, j) * w(j, h, t) + v(i, h, t) * k(j, h, t) + removed * b(j, h, t);
                 y[i] += state(i, j) * r(j, h, t);
             }
         }

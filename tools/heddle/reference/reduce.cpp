@@ -125,10 +125,10 @@ Values argsort(const Operands& in) { return sorted_indices(in, in.integer(0) != 
 Values top_k(const Operands& in) { return sorted_indices(in, true); }
 
 constexpr Definition kDefinitions[] = {
-    {GGML_OP_SUM, sum},         {GGML_OP_SUM_ROWS, sum_rows},     {GGML_OP_MEAN, mean},
-    {GGML_OP_CUMSUM, cumsum},   {GGML_OP_ARGMAX, argmax},         {GGML_OP_COUNT_EQUAL, count_equal},
-    {GGML_OP_NORM, norm},       {GGML_OP_RMS_NORM, rms_norm},     {GGML_OP_GROUP_NORM, group_norm},
-    {GGML_OP_L2_NORM, l2_norm}, {GGML_OP_ARGSORT, argsort},       {GGML_OP_TOP_K, top_k},
+    {GGML_OP_SUM, sum},         {GGML_OP_SUM_ROWS, sum_rows}, {GGML_OP_MEAN, mean},
+    {GGML_OP_CUMSUM, cumsum},   {GGML_OP_ARGMAX, argmax},     {GGML_OP_COUNT_EQUAL, count_equal},
+    {GGML_OP_NORM, norm},       {GGML_OP_RMS_NORM, rms_norm}, {GGML_OP_GROUP_NORM, group_norm},
+    {GGML_OP_L2_NORM, l2_norm}, {GGML_OP_ARGSORT, argsort},   {GGML_OP_TOP_K, top_k},
 };
 
 }  // namespace

@@ -80,12 +80,12 @@ Result<> move_blocks(const Definition& definition, OpCase& node) {
         if (source.storage_of == Source::kNodeItself) continue;
         const Layout& layout = source.layout;
         const Bytes& storage = storage_of(node, source);
-        operands.sources[static_cast<std::size_t>(source.slot)] = make_values(
-            in_blocks(layout),
-            [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-                blocks.push_back(storage.data() + block_offset(layout, i0, i1, i2, i3));
-                return double(blocks.size() - 1);
-            });
+        operands.sources[static_cast<std::size_t>(source.slot)] =
+            make_values(in_blocks(layout),
+                        [&](std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+                            blocks.push_back(storage.data() + block_offset(layout, i0, i1, i2, i3));
+                            return double(blocks.size() - 1);
+                        });
     }
     HEDDLE_TRY_ASSIGN(Bytes memory, memory_before(node));
     const Values moved = definition.result(operands);

@@ -66,7 +66,8 @@ std::vector<double> log_shares(std::span<const double> row) {
 
 Values cross_entropy_loss(const Operands& in) {
     double total = 0;
-    for (std::int64_t r = 0; r < in[0].rows(); ++r) total += dot(in[1].row(r), log_shares(in[0].row(r)));
+    for (std::int64_t r = 0; r < in[0].rows(); ++r)
+        total += dot(in[1].row(r), log_shares(in[0].row(r)));
     return Values(in.extent, -total / double(in[0].rows()));
 }
 

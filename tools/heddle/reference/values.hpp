@@ -60,8 +60,8 @@ public:
 private:
     std::size_t length() const { return static_cast<std::size_t>(extent_[0]); }
     std::size_t index(std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) const {
-        return static_cast<std::size_t>(
-            i0 + extent_[0] * (i1 + extent_[1] * (i2 + extent_[2] * i3)));
+        return static_cast<std::size_t>(i0 +
+                                        extent_[0] * (i1 + extent_[1] * (i2 + extent_[2] * i3)));
     }
 
     Extents extent_;

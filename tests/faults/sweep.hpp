@@ -1,0 +1,88 @@
+/// Runs a scenario again and again, each time with another allocation failing.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ggml.h"
+#include "heddle/heddle.h"
+
+namespace heddle::faults {
+
+/// What a scenario does about a step that failed.
+enum class Answer {
+    gives_up,     ///< leaves at once, and frees what it has
+    tries_again,  ///< does the same step once more, on the same objects
+};
+
+/// Leaves a scenario. Caught by `sweep`.
+struct GaveUp {};
+
+/// One run of a scenario. The scenario itself allocates nothing: every allocation is the library's.
+class Run {
+public:
+    explicit Run(Answer answer) : answer_(answer) {}
+
+    /// The object `step` makes; null is its way to say that it failed.
+    template <class Step>
+    auto made(const char* what, Step&& step) {
+        auto* object = begin(step);
+        if (object == nullptr) {
+            failed(what);
+            object = begin(step);
+            if (object == nullptr) failed_again(what);
+        }
+        return object;
+    }
+
+    /// Runs a step that says true for success.
+    template <class Step>
+    void worked(const char* what, Step&& step) {
+        if (begin(step)) return;
+        failed(what);
+        if (!begin(step)) failed_again(what);
+    }
+
+    /// Runs a step that says how it went with a status.
+    template <class Step>
+    void succeeded(const char* what, Step&& step) {
+        worked(what, [&] { return step() == GGML_STATUS_SUCCESS; });
+    }
+
+    /// Runs a step that has no way to report but heddle_last_error().
+    template <class Step>
+    void done(const char* what, Step&& step) {
+        worked(what, [&] {
+            step();
+            return *heddle_last_error() == '\0';
+        });
+    }
+
+    /// Results that must be right whenever a scenario comes this far.
+    void expect(const char* what, bool holds);
+    void expect_near(const char* what, std::span<const float> values,
+                     std::span<const float> expected);
+
+private:
+    template <class Step>
+    auto begin(Step& step) {
+        heddle_clear_error();
+        return step();
+    }
+
+    /// After a failure: gives up, or comes back for another attempt.
+    void failed(const char* what);
+    [[noreturn]] void failed_again(const char* what);
+
+    const Answer answer_;
+};
+
+using Scenario = void (*)(Run& run);
+
+/// Runs `scenario` with its first, second, ... allocation failing, until none fails any more; for
+/// allocations that fail once and for memory that stays used up, for callers who give up and for
+/// those who try again. Each time it must report the failure or succeed all the same, leave nothing
+/// allocated, and afterwards run as if nothing had been.
+void sweep(Scenario scenario);
+
+}  // namespace heddle::faults
