@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <initializer_list>
 #include <new>
@@ -14,6 +15,10 @@ namespace heddle::capi {
 
 /// Keeps the sentence for heddle_last_error() and logs it. For functions that can say that they failed.
 void report(const Error& error) noexcept;
+
+/// How many failures this thread has told of so far. A backend that fails on the other side of its
+/// table tells its own reason: that shows here.
+std::uint64_t failures_told() noexcept;
 
 /// For functions that have no way to say so: keeps the sentence, and stops the program through the
 /// abort callback unless heddle_set_error_mode() asked to return instead.

@@ -29,7 +29,10 @@ std::string& last_error() noexcept {
     return sentence;
 }
 
+thread_local std::uint64_t failure_count = 0;
+
 void keep(const Error& error) noexcept {
+    ++failure_count;
     try {
         last_error() = error.message;
     } catch (const std::exception&) {
@@ -38,6 +41,8 @@ void keep(const Error& error) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t failures_told() noexcept { return failure_count; }
 
 void report(const Error& error) noexcept {
     keep(error);

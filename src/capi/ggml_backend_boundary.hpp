@@ -10,12 +10,22 @@
 /// What the functions of `ggml-backend.h` have in common: most of them can say that they failed.
 namespace heddle::capi {
 
+/// Reports `error`, which a backend may just have told the reason of.
+inline void report_with_reason(const Error& error, bool was_told) noexcept {
+    auto sentence = guarded([&]() -> Result<std::string> {
+        return was_told ? error.message + ": " + heddle_last_error() : error.message;
+    });
+    if (!sentence) return report(error);
+    report({error.code, *std::move(sentence)});
+}
+
 /// The value of `body`'s Result; on failure `report`s and gives `otherwise`.
 template <class Body, class T>
 T value_or_report(Body&& body, T otherwise) noexcept {
+    const std::uint64_t told = failures_told();
     auto result = guarded(std::forward<Body>(body));
     if (result) return *std::move(result);
-    report(result.error());
+    report_with_reason(result.error(), failures_told() != told);
     return otherwise;
 }
 
@@ -45,13 +55,10 @@ Status status_of(Body&& body) noexcept {
 /// the status it returned, so its sentence stays.
 template <class Body>
 Status computed(Body&& body) noexcept {
-    std::string before;
-    auto result = guarded([&]() -> Result<> {
-        before = heddle_last_error();
-        return body();
-    });
+    const std::uint64_t told = failures_told();
+    auto result = guarded(std::forward<Body>(body));
     if (result) return GGML_STATUS_SUCCESS;
-    if (before == heddle_last_error()) report(result.error());
+    if (failures_told() == told) report(result.error());
     return to_status(result.error());
 }
 
