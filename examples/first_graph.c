@@ -1,16 +1,18 @@
-#include "ggml.h"
-#include "ggml-backend.h"
 #include <stdio.h>
+
+#include "ggml-backend.h"
+#include "ggml.h"
 
 int main(void) {
     ggml_backend_t device = ggml_backend_init_best();
 
-    struct ggml_init_params params = {ggml_tensor_overhead() * 8 + ggml_graph_overhead(), NULL, true};
-    struct ggml_context * ctx = ggml_init(params);
-    struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 2);
-    struct ggml_tensor * b = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 2);
-    struct ggml_tensor * sum = ggml_add(ctx, a, b);
-    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    struct ggml_init_params params = {ggml_tensor_overhead() * 8 + ggml_graph_overhead(), NULL,
+                                      true};
+    struct ggml_context* ctx = ggml_init(params);
+    struct ggml_tensor* a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 2);
+    struct ggml_tensor* b = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 2);
+    struct ggml_tensor* sum = ggml_add(ctx, a, b);
+    struct ggml_cgraph* graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, sum);
     ggml_backend_buffer_t memory = ggml_backend_alloc_ctx_tensors(ctx, device);
 

@@ -25,8 +25,8 @@ enum heddle_error_mode {
 /// in the same thread.
 GGML_API const char* heddle_last_error(void);
 
-/// Leaves `sentence` as the last failure of the calling thread and logs it. For plug-ins, which fail on
-/// the other side of a table that can only say that they did. NULL is ignored.
+/// Leaves `sentence` as the last failure of the calling thread and logs it. For plug-ins, which
+/// fail on the other side of a table that can only say that they did. NULL is ignored.
 GGML_API void heddle_report_error(const char* sentence);
 
 /// Empties the calling thread's sentence.

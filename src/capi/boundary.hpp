@@ -4,6 +4,7 @@
 #include <exception>
 #include <initializer_list>
 #include <new>
+#include <string_view>
 #include <type_traits>
 
 #include "core/error.hpp"
@@ -13,8 +14,10 @@
 /// become what a C function can say, and no exception crosses.
 namespace heddle::capi {
 
-/// Keeps the sentence for heddle_last_error() and logs it. For functions that can say that they failed.
+/// Keeps the sentence for heddle_last_error() and logs it. For functions that can say that they
+/// failed.
 void report(const Error& error) noexcept;
+void report(std::string_view sentence) noexcept;  ///< the same for a failure told by a plug-in
 
 /// How many failures this thread has told of so far. A backend that fails on the other side of its
 /// table tells its own reason: that shows here.
@@ -24,6 +27,15 @@ std::uint64_t failures_told() noexcept;
 /// abort callback unless heddle_set_error_mode() asked to return instead.
 void fail(const Error& error) noexcept;
 
+/// What `exception` says; no sentence if there is no memory for it.
+inline Error as_error(const std::exception& exception) noexcept {
+    try {
+        return {Errc::invalid_argument, exception.what()};
+    } catch (const std::bad_alloc&) {
+        return {Errc::out_of_memory, {}};
+    }
+}
+
 /// Runs `body`, which gives a Result; an exception of the standard library becomes one too.
 template <class Body>
 auto guarded(Body&& body) noexcept -> std::invoke_result_t<Body> {
@@ -32,7 +44,7 @@ auto guarded(Body&& body) noexcept -> std::invoke_result_t<Body> {
     } catch (const std::bad_alloc&) {
         return Error{Errc::out_of_memory, "out of memory"};
     } catch (const std::exception& error) {
-        return Error{Errc::invalid_argument, error.what()};
+        return as_error(error);
     }
 }
 

@@ -1,11 +1,12 @@
 #include "capi/failure.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
-#include <vector>
+#include <cstring>
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -23,46 +24,48 @@ namespace {
 std::atomic<ggml_abort_callback_t> abort_callback{nullptr};
 std::atomic<heddle_error_mode> error_mode{HEDDLE_ERROR_MODE_ABORT};
 
-/// The last sentence of each thread. Kept as long as the thread lives: callers hold pointers to it.
-std::string& last_error() noexcept {
-    thread_local std::string sentence;
-    return sentence;
-}
+/// The last sentence of a thread, and how many there were. A plain array: when memory is used up
+/// there is still room to say so, and nothing has to be registered for the end of the thread.
+struct LastError {
+    char text[2048];
+    std::uint64_t count;
+};
+thread_local constinit LastError last_error{};
 
-thread_local std::uint64_t failure_count = 0;
-
-void keep(const Error& error) noexcept {
-    ++failure_count;
-    try {
-        last_error() = error.message;
-    } catch (const std::exception&) {
-        last_error().clear();  // no memory even for the sentence
+void keep(std::string_view sentence) noexcept {
+    if (sentence.empty()) sentence = "out of memory";  // not even the sentence could be made
+    std::size_t length = std::min(sentence.size(), sizeof last_error.text - 1);
+    if (length < sentence.size()) {  // not in the middle of a character
+        while (length > 0 && (sentence[length] & 0xC0) == 0x80) --length;
     }
+    std::memmove(last_error.text, sentence.data(), length);  // it may be this very sentence
+    last_error.text[length] = '\0';
+    ++last_error.count;
 }
 
 }  // namespace
 
-std::uint64_t failures_told() noexcept { return failure_count; }
+std::uint64_t failures_told() noexcept { return last_error.count; }
 
-void report(const Error& error) noexcept {
-    keep(error);
+void report(std::string_view sentence) noexcept {
+    keep(sentence);
     try {
-        log_line(GGML_LOG_LEVEL_ERROR, error.message);
+        log_line(GGML_LOG_LEVEL_ERROR, sentence);
     } catch (const std::exception&) {
     }
 }
 
+void report(const Error& error) noexcept { report(std::string_view(error.message)); }
+
 void fail(const Error& error) noexcept {
-    keep(error);
+    keep(error.message);
     if (error_mode.load() == HEDDLE_ERROR_MODE_ABORT) stop_program(error.message);
 }
 
 void stop_program(std::string_view message) noexcept {
-    // Told once more through the buffer of the thread: the callback wants a C string.
-    const std::string& sentence = last_error();
-    const char* text = sentence == message ? sentence.c_str() : message.data();
+    keep(message);  // the callback wants a C string
     if (const auto callback = abort_callback.load()) {
-        callback(text);
+        callback(last_error.text);
     } else {
         std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
         ggml_print_backtrace();
@@ -98,10 +101,10 @@ void ggml_print_backtrace(void) {
 #endif
 }
 
-const char* heddle_last_error(void) { return capi::last_error().c_str(); }
+const char* heddle_last_error(void) { return capi::last_error.text; }
 void heddle_report_error(const char* sentence) {
-    if (sentence != nullptr) capi::report({Errc::device, sentence});
+    if (sentence != nullptr) capi::report(sentence);
 }
-void heddle_clear_error(void) { capi::last_error().clear(); }
+void heddle_clear_error(void) { capi::last_error.text[0] = '\0'; }
 void heddle_set_error_mode(enum heddle_error_mode mode) { capi::error_mode.store(mode); }
 enum heddle_error_mode heddle_get_error_mode(void) { return capi::error_mode.load(); }

@@ -106,7 +106,8 @@ TEST(View, RefusesWhatReachesPastTheRoot) {
     TestContext context;
     Tensor* x = context.f32({16}, "x");
     const std::string why = refusal(view_nd(context, x, {16}, {}, 4));
-    EXPECT_TRUE(why.ends_with("64 bytes at offset 4 reaches past the 64 bytes of 'x' f32[16,1,1,1]"))
+    EXPECT_TRUE(
+        why.ends_with("64 bytes at offset 4 reaches past the 64 bytes of 'x' f32[16,1,1,1]"))
         << why;
     EXPECT_FALSE(view_nd(context, x, {1}, {}, SIZE_MAX));
     EXPECT_FALSE(view_nd(context, x, {kHuge}, {}, 0));

@@ -9,6 +9,7 @@ namespace heddle::faults {
 namespace {
 
 constexpr std::size_t kArena = 1 << 20;
+constexpr int kNodes = 31;  ///< those that the four results depend on
 
 /// Nodes of one context, built step by step.
 class Builder {
@@ -103,7 +104,7 @@ void build_graphs(Run& run) {
     for (ggml_tensor* result : results) {
         run.done("expansion", [&] { ggml_build_forward_expand(graph, result); });
     }
-    run.expect("the graph has all nodes once", ggml_graph_n_nodes(graph) == 33);
+    run.expect("the graph has all nodes once", ggml_graph_n_nodes(graph) == kNodes);
     ggml_cgraph* copy =
         run.made("the copy", [&] { return ggml_graph_dup(context.get(), graph, false); });
     run.expect("the copy has the same nodes",
@@ -125,9 +126,9 @@ void make_mistakes(Run& run) {
     ggml_set_name(x, "a name that is long enough to need memory of its own");
     run.expect("a sum of shapes that do not fit", ggml_add(context.get(), x, y) == nullptr);
     run.expect("the sum says why", *heddle_last_error() != '\0');
-    run.expect("a tensor that does not fit",
+    run.expect("a graph that does not fit",
                ggml_new_graph_custom(context.get(), 1000, false) == nullptr);
-    run.expect("the tensor says why", *heddle_last_error() != '\0');
+    run.expect("the graph says why", *heddle_last_error() != '\0');
 }
 
 TEST(AllocationFaults, BuildingThatIsRefused) { sweep(make_mistakes); }

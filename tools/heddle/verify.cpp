@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "generated.hpp"
 #include "golden_runner.hpp"
+#include "ops/catalogue.hpp"
 
 namespace heddle::tool {
 namespace {
 
 struct Options {
-    std::string golden_directory;
+    std::string golden_directory;  ///< empty: cases are generated
+    std::uint64_t seed = 1;
+    int cases = 4;
     std::vector<std::string> devices;
     std::vector<int> threads{1};
     std::string instruction_set = "best";
@@ -50,6 +55,8 @@ struct Tally {
         }
     }
 };
+
+constexpr std::size_t kRoughGroupCount = 100;  // ops; only the progress bar needs to know
 
 using Tallies = std::map<std::string, Tally>;  // by op or graph file
 
@@ -108,30 +115,57 @@ Outcome strict(Outcome outcome, const Target& target) {
     return outcome;
 }
 
-Result<Tallies> run_golden(const Options& options, const Target& target) {
+/// Cases that belong together: a file of recorded ones, or the generated ones of an op.
+struct Group {
+    std::string name;
+    golden::CaseFile cases;
+};
+
+/// The groups one after the other, each read when its turn comes; `visit` may fail.
+Result<> for_each_recorded(const Options& options, const std::function<Result<>(Group)>& visit) {
     HEDDLE_TRY_ASSIGN(const auto files, golden::list_case_files(options.golden_directory));
     if (files.empty()) return failure(Errc::not_found, "no cases in ", options.golden_directory);
-    HEDDLE_TRY_ASSIGN(const auto settings, settings_of(target, options));
-    Tallies tallies;
-    Progress progress("verify " + target.name(), files.size() * settings.size());
     for (const std::string& file : files) {
         const std::string stem = std::filesystem::path(file).stem().string();
         if (!is_wanted(options, stem)) continue;
         auto cases = golden::read_case_file(file);
         if (!cases) return std::move(cases).error().within(file);
+        HEDDLE_TRY(visit({stem, *std::move(cases)}));
+    }
+    return ok();
+}
+
+Result<> for_each_generated(const Options& options, const std::function<Result<>(Group)>& visit) {
+    for (const Op op : generated_ops()) {
+        const std::string name(find_op(op)->name);
+        if (!is_wanted(options, name)) continue;
+        HEDDLE_TRY_ASSIGN(auto cases, generate_cases(options.seed, options.cases, {&name, 1}));
+        HEDDLE_TRY(visit({name, {std::move(cases), {}}}));
+    }
+    return ok();
+}
+
+Result<Tallies> run_all(const Options& options, const Target& target) {
+    HEDDLE_TRY_ASSIGN(const auto settings, settings_of(target, options));
+    Tallies tallies;
+    Progress progress("verify " + target.name(), kRoughGroupCount * settings.size());
+    const auto run_group = [&](const Group& group) -> Result<> {
         for (const Setting& setting : settings) {
-            progress.step(stem);
+            progress.step(group.name);
             HEDDLE_TRY(apply(setting));
-            const auto run_all = [&](const auto& list) {
+            const auto run_each = [&](const auto& list) {
                 for (const auto& golden : list) {
-                    tallies[stem].add(strict(run_case(golden, target), target),
-                                      golden.name + " on " + setting.describe());
+                    tallies[group.name].add(strict(run_case(golden, target), target),
+                                            golden.name + " on " + setting.describe());
                 }
             };
-            run_all(cases->ops);
-            run_all(cases->graphs);
+            run_each(group.cases.ops);
+            run_each(group.cases.graphs);
         }
-    }
+        return ok();
+    };
+    HEDDLE_TRY(options.golden_directory.empty() ? for_each_generated(options, run_group)
+                                                : for_each_recorded(options, run_group));
     return tallies;
 }
 
@@ -173,7 +207,7 @@ Result<std::size_t> verify(const Options& options) {
     nlohmann::json report = nlohmann::json::object();
     for (const std::string& name : options.devices) {
         HEDDLE_TRY_ASSIGN(const Target target, Target::open(name));
-        HEDDLE_TRY_ASSIGN(const Tallies tallies, run_golden(options, target));
+        HEDDLE_TRY_ASSIGN(const Tallies tallies, run_all(options, target));
         for (const auto& [op, tally] : tallies) {
             passed += tally.passed;
             failed += tally.failed;
@@ -204,9 +238,16 @@ void add_verify(CLI::App& app, int& status) {
     auto options = std::make_shared<Options>();
     CLI::App* command =
         app.add_subcommand("verify", "Compares what devices compute with known results");
-    command->add_option("--golden", options->golden_directory, "Directory of recorded cases")
-        ->check(CLI::ExistingDirectory)
-        ->required();
+    CLI::Option* recorded =
+        command
+            ->add_option("--golden", options->golden_directory,
+                         "Directory of recorded cases (default: cases are generated)")
+            ->check(CLI::ExistingDirectory);
+    command->add_option("--cases", options->cases, "Generated cases of each kind of each op")
+        ->check(CLI::Range(1, 10000))
+        ->excludes(recorded);
+    command->add_option("--seed", options->seed, "What generated cases are made from")
+        ->excludes(recorded);
     command->add_option("--device", options->devices,
                         "Device to check; may be given again (default: CPU)");
     command->add_option("--threads", options->threads, "Numbers of threads to try, such as 1,2,5")

@@ -64,8 +64,9 @@ public:
 
 private:
     bool is_readable(const Tensor& tensor) {
-        // Graphs use few buffers, and neighbours mostly the same.
-        if (tensor.buffer != known_host_) {
+        // Without a buffer it lies in a context, which is host memory. Graphs use few buffers, and
+        // neighbours mostly the same.
+        if (tensor.buffer != nullptr && tensor.buffer != known_host_) {
             if (!ggml_backend_buffer_is_host(tensor.buffer)) return is_empty(tensor);
             known_host_ = tensor.buffer;
         }

@@ -54,6 +54,19 @@ TEST_F(PlanTest, KeepsNodesThatRepeatAndNodesTheGraphHasNotVisited) {
     EXPECT_EQ(plan.steps.size(), 5u);
 }
 
+TEST_F(PlanTest, TakesTensorsOfContextsAndOfBuffersInOneGraph) {
+    TestContext headers(std::size_t{1} << 16, true);
+    Tensor* y = headers.f32({64});
+    ggml_backend_buffer_t buffer =
+        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 256);
+    ASSERT_EQ(ggml_backend_tensor_alloc(buffer, y, ggml_backend_buffer_get_base(buffer)),
+              GGML_STATUS_SUCCESS);
+    ggml_build_forward_expand(graph, add(add(y, x), x));
+    auto planned = plan_for(1);
+    EXPECT_TRUE(planned) << planned.error().message;
+    ggml_backend_buffer_free(buffer);
+}
+
 TEST_F(PlanTest, HasNoKernelForEmptyResults) {
     Tensor* empty = context_.f32({0});
     ggml_build_forward_expand(graph, add(empty, empty));

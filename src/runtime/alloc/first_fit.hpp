@@ -1,0 +1,185 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "runtime/alloc/plan.hpp"
+
+namespace heddle::alloc {
+
+/// Places blocks in one line of addresses one after the other, each at the lowest place that is
+/// free during its life, and looks for an order in which that takes little memory. Good with blocks
+/// of any size and life, but each costs as many steps as there are blocks below its place.
+class FirstFit {
+public:
+    struct Item {
+        std::uint32_t size;  ///< in units of the caller's choice
+        std::int32_t first, last;
+        std::uint32_t block;  ///< the caller's number
+        std::uint32_t at;     ///< where it lies, once found
+    };
+
+    /// How long to look, in steps: always if the memory found is above `good`, and how much longer
+    /// if it is above `bad`.
+    struct Effort {
+        std::uint32_t good, bad;
+        std::size_t steps, steps_if_bad;
+    };
+
+    /// Units that must never be reached, so that sums of two can be counted.
+    static constexpr std::uint32_t kTooMany = UINT32_MAX / 4;
+
+    /// `peak` is a time when the most units are alive, `limit`, at most kTooMany, what must not be
+    /// reached.
+    FirstFit(std::vector<Item> items, std::int32_t peak, std::uint32_t limit)
+        : items_(std::move(items)), peak_(peak), best_(limit), order_(items_.size()) {
+        placed_.reserve(items_.size());
+        at_.resize(items_.size());
+    }
+
+    /// False if every order it tried reaches the limit. Equal items give equal results.
+    bool search(const Effort& effort) {
+        for (const Bottom bottom : {Bottom::far_reaching, Bottom::long_lived, Bottom::late,
+                                    Bottom::early, Bottom::none}) {
+            sort_by(bottom);
+            if (try_order(best_) == items_.size()) keep_order();
+            if (best_ <= effort.good) return true;
+        }
+        if (best_order_.empty()) return items_.empty();
+        improve(effort);
+        return true;
+    }
+
+    const std::vector<Item>& items() const { return items_; }
+    std::uint32_t used() const { return best_; }
+
+private:
+    /// Which of the items alive at the peak are placed before all others. All of them are, so that
+    /// there is no gap at the peak; this says in what order. The rest follows by size.
+    enum class Bottom { far_reaching, long_lived, late, early, none };
+
+    struct Placed {
+        std::uint32_t begin, end;
+        std::int32_t first, last;
+    };
+
+    /// 16 times the logarithm to base 2, the part behind the point read off the leading digits.
+    static std::uint32_t logarithm(std::uint32_t value) {
+        const auto power = static_cast<std::uint32_t>(std::bit_width(value)) - 1;
+        return (power << 12) +
+               static_cast<std::uint32_t>((std::uint64_t{value} << 12 >> power) - 4096);
+    }
+
+    std::uint32_t urgency(const Item& item, Bottom bottom) const {
+        const auto life = static_cast<std::uint32_t>(item.last - item.first + 1);
+        if (bottom != Bottom::none && item.first <= peak_ && peak_ <= item.last) {
+            constexpr std::uint32_t before_all_others = 1u << 31;
+            std::int32_t key = 0;
+            switch (bottom) {
+                case Bottom::far_reaching:
+                    key = std::max(peak_ - item.first, item.last - peak_);
+                    break;
+                case Bottom::late:
+                    key = item.last;
+                    break;
+                case Bottom::early:
+                    key = INT32_MAX - item.first;
+                    break;
+                default:
+                    key = static_cast<std::int32_t>(life);
+            }
+            return before_all_others | static_cast<std::uint32_t>(key);
+        }
+        // Long lives make up for a little size: about size * life^0.1, never above 2^23.
+        return 64 * logarithm(item.size) + 7 * logarithm(life);
+    }
+
+    void sort_by(Bottom bottom) {
+        keys_.resize(items_.size());
+        for (std::uint32_t i = 0; i < items_.size(); ++i) {
+            keys_[i] = std::uint64_t{~urgency(items_[i], bottom)} << 32 | i;
+        }
+        std::ranges::sort(keys_);
+        for (std::size_t i = 0; i < keys_.size(); ++i) {
+            order_[i] = static_cast<std::uint32_t>(keys_[i]);
+        }
+    }
+
+    /// Places items in order up to the first that reaches `limit`, and says which one that is.
+    std::size_t try_order(std::uint32_t limit) {
+        placed_.clear();
+        top_ = 0;
+        std::size_t done = 0;
+        for (; done < order_.size() && top_ < limit; ++done) place(order_[done]);
+        return top_ < limit ? done : done - 1;
+    }
+
+    void place(std::uint32_t index) {
+        const Item item = items_[index];
+        std::uint32_t address = 0;
+        std::size_t next = 0;
+        const Placed* const placed = placed_.data();
+        const std::size_t count = placed_.size();
+        for (; next < count && placed[next].begin < address + item.size; ++next) {
+            // Without a branch that nobody could predict.
+            const bool together =
+                (placed[next].first <= item.last) & (placed[next].last >= item.first);
+            address = std::max(address, together ? placed[next].end : 0);
+        }
+        steps_ += next + 1;
+        while (next > 0 && placed[next - 1].begin > address) --next;
+        placed_.insert(placed_.begin() + static_cast<std::ptrdiff_t>(next),
+                       {address, address + item.size, item.first, item.last});
+        at_[index] = address;
+        top_ = std::max(top_, address + item.size);
+    }
+
+    void keep_order() {
+        best_ = top_;
+        best_order_ = order_;
+        for (std::size_t i = 0; i < items_.size(); ++i) items_[i].at = at_[i];
+    }
+
+    /// The item that reached the limit was placed too late: it goes earlier, how much is left to
+    /// chance, the same in every run.
+    void improve(const Effort& effort) {
+        constexpr int trials_per_start = 32;
+        const std::size_t begin = steps_;
+        std::minstd_rand random(1);
+        order_ = best_order_;
+        int failures = 0;
+        while (best_ > effort.good) {
+            const std::size_t allowed = best_ > effort.bad ? effort.steps_if_bad : effort.steps;
+            if (steps_ - begin > allowed) return;
+            // To be a little better is hardly easier than to be much better.
+            const std::uint32_t limit =
+                std::max(effort.good + 1, best_ - (best_ - effort.good) / 5);
+            const std::size_t reached = try_order(limit);
+            if (reached == order_.size()) {
+                keep_order();
+                failures = 0;
+                continue;
+            }
+            if (++failures % trials_per_start == 0) order_ = best_order_;
+            const auto from = order_.begin() + static_cast<std::ptrdiff_t>(reached);
+            const auto to =
+                order_.begin() + static_cast<std::ptrdiff_t>(reached * (random() % 1024) / 1024);
+            std::rotate(to, from, from + 1);
+        }
+    }
+
+    std::vector<Item> items_;
+    std::int32_t peak_;
+    std::uint32_t best_, top_ = 0;
+    std::vector<std::uint64_t> keys_;
+    std::vector<std::uint32_t> order_, best_order_, at_;
+    std::vector<Placed> placed_;  ///< by address
+    std::size_t steps_ = 0;
+};
+
+}  // namespace heddle::alloc
