@@ -1,9 +1,13 @@
-// How well and how fast graphs are planned: for each kind of graph the memory planned, the least
-// that any plan could take (what is alive at one time), their ratio, and nanoseconds per node. The
-// time is that of a whole plan: reading the graph, sizes, lifetimes, packing.
+// How well and how fast graphs are planned: for each graph the memory planned, the least that any
+// plan could take (what is alive at one time), their ratio, and nanoseconds per node. The time is
+// that of a whole plan: reading the graph, sizes, lifetimes, packing. It is the processor's time of
+// this thread, so that other programs disturb it less; caches they still share.
+//
+//     planner_bench [directory with golden graphs]
+
+#include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,20 +18,58 @@
 #include "runtime/buffer_type.hpp"
 #include "runtime/host_buffer.hpp"
 
+// Set by builds that link the golden cases: where they lie unless the caller says otherwise.
+#ifdef HEDDLE_GOLDEN_DATA
+#include <filesystem>
+
+#include "golden/build_case.hpp"
+#endif
+
 namespace {
 
 using namespace heddle;
-using Clock = std::chrono::steady_clock;
 
 struct Row {
     std::size_t nodes = 0, peak = 0, bound = 0;
-    double lifetimes = 0, packing = 0;  ///< nanoseconds per node
-    double ratio() const { return static_cast<double>(peak) / static_cast<double>(bound); }
+    double lifetimes = 0, packing = 0;  ///< nanoseconds for the whole graph
+    double ratio() const {
+        return bound == 0 ? 1 : static_cast<double>(peak) / static_cast<double>(bound);
+    }
 };
 
+/// Rows that belong together.
+struct Summary {
+    std::string name;
+    int graphs = 0;
+    std::size_t nodes = 0;
+    double ratios = 0, worst = 1, lifetimes = 0, packing = 0;
+
+    void add(const Row& row) {
+        ++graphs;
+        nodes += row.nodes;
+        ratios += row.ratio();
+        worst = std::max(worst, row.ratio());
+        lifetimes += row.lifetimes;
+        packing += row.packing;
+    }
+    void print() const {
+        const auto per_node = [&](double time) { return time / static_cast<double>(nodes); };
+        std::printf("%-28s %8d %9zu %9.4f %8.4f %10.1f %8.1f %8.1f\n", name.c_str(), graphs, nodes,
+                    ratios / std::max(graphs, 1), worst, per_node(lifetimes), per_node(packing),
+                    per_node(lifetimes + packing));
+    }
+};
+
+double now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
 double median(std::vector<double> runs) {
-    std::nth_element(runs.begin(), runs.begin() + runs.size() / 2, runs.end());
-    return runs[runs.size() / 2];
+    const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+    std::nth_element(runs.begin(), middle, runs.end());
+    return *middle;
 }
 
 Row measure(const Graph& graph, std::size_t runs) {
@@ -39,16 +81,15 @@ Row measure(const Graph& graph, std::size_t runs) {
     Row row{.nodes = nodes_of(graph).size()};
     std::vector<double> finding, packing;
     for (std::size_t i = 0; i < runs; ++i) {
-        const auto start = Clock::now();
+        const double start = now();
         const auto lifetimes = *finder.find(graph, assignment);
-        const auto found = Clock::now();
+        const double found = now();
         const auto packed = *alloc::pack(lifetimes->blocks, SIZE_MAX);
-        const auto end = Clock::now();
+        const double end = now();
         row.peak = packed.total();
         row.bound = packed.bound;
-        const auto nodes = static_cast<double>(row.nodes);
-        finding.push_back(std::chrono::duration<double, std::nano>(found - start).count() / nodes);
-        packing.push_back(std::chrono::duration<double, std::nano>(end - found).count() / nodes);
+        finding.push_back(found - start);
+        packing.push_back(end - found);
     }
     row.lifetimes = median(finding);
     row.packing = median(packing);
@@ -56,45 +97,80 @@ Row measure(const Graph& graph, std::size_t runs) {
 }
 
 void print(const std::string& name, const Row& row) {
+    const auto nodes = static_cast<double>(row.nodes);
     std::printf("%-28s %8zu %12zu %12zu %8.4f %10.1f %8.1f %8.1f\n", name.c_str(), row.nodes,
-                row.peak, row.bound, row.ratio(), row.lifetimes, row.packing,
-                row.lifetimes + row.packing);
+                row.peak, row.bound, row.ratio(), row.lifetimes / nodes, row.packing / nodes,
+                (row.lifetimes + row.packing) / nodes);
 }
 
-void transformer(const std::string& name, const test::TransformerShape& shape) {
+#ifdef HEDDLE_GOLDEN_DATA
+/// Every graph among the golden cases of a directory. What cannot be built is named.
+Summary golden_graphs(const std::string& directory) {
+    Summary all{.name = "golden graphs"};
+    const auto files = golden::list_case_files(directory);
+    if (!files) std::printf("%s\n", files.error().message.c_str());
+    for (const std::string& path : files ? *files : std::vector<std::string>{}) {
+        if (!std::filesystem::path(path).stem().string().starts_with("graph_")) continue;
+        const auto cases = golden::read_case_file(path);
+        if (!cases) std::printf("%s: %s\n", path.c_str(), cases.error().message.c_str());
+        for (const auto& golden : cases ? cases->graphs : std::vector<golden::GraphCase>{}) {
+            const auto context = golden::make_graph_context(golden);
+            const auto built = golden::build_graph(golden, **context);
+            if (!built || built->graph == nullptr || nodes_of(*built->graph).empty()) {
+                std::printf("%-28s not built\n", golden.name.c_str());
+                continue;
+            }
+            const Row row = measure(*built->graph, 51);
+            print(golden.name, row);
+            all.add(row);
+        }
+    }
+    return all;
+}
+#endif
+
+Summary transformer(const std::string& name, const test::TransformerShape& shape) {
     test::SampleGraph sample(static_cast<std::size_t>(shape.layers) * 64 + 64);
     test::Transformer(sample, shape).build();
-    print(name, measure(sample.graph(), shape.layers > 1000 ? 9 : 51));
+    const Row row = measure(sample.graph(), shape.layers > 1000 ? 9 : 51);
+    print(name, row);
+    Summary one{.name = name};
+    one.add(row);
+    return one;
 }
 
-void random_graphs(int count, int nodes) {
-    double sum = 0, worst = 0, time = 0;
+/// Graphs of `nodes` nodes before what leads to no result is left out; 0: of 20 to 1980.
+Summary random_graphs(const std::string& name, int count, int nodes) {
+    Summary all{.name = name};
     for (int i = 0; i < count; ++i) {
         const int size = nodes != 0 ? nodes : 20 + i % 50 * 40;
         test::SampleGraph sample(static_cast<std::size_t>(size) + 64);
         test::build_random(sample, size, static_cast<std::uint32_t>(i));
-        const Row row = measure(sample.graph(), 3);
-        sum += row.ratio();
-        worst = std::max(worst, row.ratio());
-        time += row.lifetimes + row.packing;
+        all.add(measure(sample.graph(), 5));
     }
-    std::printf(
-        "%4d random graphs of %-6s: ratio %.4f on average, %.4f at worst; %.1f ns per node\n",
-        count, nodes != 0 ? std::to_string(nodes).c_str() : "20-1980", sum / count, worst,
-        time / count);
+    return all;
 }
 
 }  // namespace
 
-int main() {
+int main([[maybe_unused]] int count, [[maybe_unused]] char** arguments) {
+    std::vector<Summary> summaries;
     std::printf("%-28s %8s %12s %12s %8s %10s %8s %8s\n", "graph", "nodes", "peak", "bound",
                 "ratio", "lifetimes", "packing", "ns/node");
-    transformer("transformer, 512 tokens", {});
-    transformer("transformer, 1 token", {.tokens = 1});
-    transformer("transformer, 32 tokens", {.tokens = 32});
-    transformer("transformer, 10k nodes", {.layers = 320});
-    transformer("transformer, 100k nodes", {.layers = 3200});
-    random_graphs(1000, 0);
-    random_graphs(3, 10'000);
-    random_graphs(1, 100'000);
+#ifdef HEDDLE_GOLDEN_DATA
+    summaries.push_back(golden_graphs(count > 1 ? arguments[1] : HEDDLE_GOLDEN_DATA));
+#endif
+    summaries.push_back(transformer("transformer, 512 tokens", {}));
+    summaries.push_back(transformer("transformer, 1 token", {.tokens = 1}));
+    summaries.push_back(transformer("transformer, 32 tokens", {.tokens = 32}));
+    summaries.push_back(transformer("transformer, 10k nodes", {.layers = 320}));
+    summaries.push_back(transformer("transformer, 100k nodes", {.layers = 3200}));
+    summaries.push_back(random_graphs("random, 20 to 1980 nodes", 1000, 0));
+    summaries.push_back(random_graphs("random, 1k nodes", 20, 1600));
+    summaries.push_back(random_graphs("random, 10k nodes", 5, 16'000));
+    summaries.push_back(random_graphs("random, 100k nodes", 1, 160'000));
+
+    std::printf("\n%-28s %8s %9s %9s %8s %10s %8s %8s\n", "all", "graphs", "nodes", "average",
+                "worst", "lifetimes", "packing", "ns/node");
+    for (const Summary& summary : summaries) summary.print();
 }

@@ -49,10 +49,7 @@ std::uint64_t failures_told() noexcept { return last_error.count; }
 
 void report(std::string_view sentence) noexcept {
     keep(sentence);
-    try {
-        log_line(GGML_LOG_LEVEL_ERROR, sentence);
-    } catch (const std::exception&) {
-    }
+    log_line(GGML_LOG_LEVEL_ERROR, sentence);
 }
 
 void report(const Error& error) noexcept { report(std::string_view(error.message)); }

@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <new>
 #include <string>
 
 #include "core/log.hpp"
@@ -44,9 +45,13 @@ void ggml_log_internal(ggml_log_level level, const char* format, ...) {
     if (length >= 0 && static_cast<std::size_t>(length) < sizeof text) {
         log(level, {text, static_cast<std::size_t>(length)});
     } else if (length > 0) {
-        std::string longer(static_cast<std::size_t>(length), '\0');
-        std::vsnprintf(longer.data(), longer.size() + 1, format, again);
-        log(level, longer);
+        try {
+            std::string longer(static_cast<std::size_t>(length), '\0');
+            std::vsnprintf(longer.data(), longer.size() + 1, format, again);
+            log(level, longer);
+        } catch (const std::bad_alloc&) {
+            log(level, text);  // as much as there is room for
+        }
     }
     va_end(again);
 }

@@ -64,10 +64,16 @@ public:
           compute_(compute),
           first_node_(graph.n_nodes),
           first_leaf_(graph.n_leafs) {}
+    Expansion(const Expansion&) = delete;
+    Expansion& operator=(const Expansion&) = delete;
+    /// Also after an exception: memory may run out on the way.
+    ~Expansion() {
+        if (!complete_) undo();
+    }
 
     Result<> run(Tensor& tensor) {
         auto done = walk(tensor);
-        if (!done) undo();
+        complete_ = done.has_value();
         return done;
     }
 
@@ -129,9 +135,9 @@ private:
                            graph_.visited_hash_set.size, " tensors");
         }
         if (!is_used(graph_.visited_hash_set, slot)) {
+            stack_.push_back({&tensor, 0, true});  // first: this alone can fail
             occupy(graph_.visited_hash_set, slot, &tensor);
             graph_.use_counts[slot] = 0;
-            stack_.push_back({&tensor, 0, true});
         } else if (passes_mark_on(tensor)) {
             stack_.push_back({&tensor, 0, false});
         }
@@ -162,23 +168,31 @@ private:
                        what);
     }
 
-    /// Takes out again all that this expansion put in.
-    void undo() {
-        std::vector<std::size_t> slots;
-        const auto forget = [&](const Tensor& tensor, int counted_sources) {
+    /// Calls `visit(tensor, counted_sources)` for all that this expansion put in.
+    template <class Visitor>
+    void for_each_new(const Visitor& visit) const {
+        for (int i = first_node_; i < graph_.n_nodes; ++i) visit(*graph_.nodes[i], kMaxSources);
+        for (int i = first_leaf_; i < graph_.n_leafs; ++i) visit(*graph_.leafs[i], kMaxSources);
+        for (const Visit& open : stack_) {
+            if (open.is_new) visit(*open.tensor, open.next);
+        }
+    }
+
+    /// Takes out again all that this expansion put in. Allocates nothing.
+    void undo() noexcept {
+        HashSet& known = graph_.visited_hash_set;
+        for_each_new([&](const Tensor& tensor, int counted_sources) {
             for (int step = 0; step < counted_sources; ++step) {
                 const Tensor* source = source_at(tensor, step);
-                if (source == nullptr) continue;
-                --graph_.use_counts[find(graph_.visited_hash_set, source)];
+                if (source != nullptr) --graph_.use_counts[find(known, source)];
             }
-            slots.push_back(find(graph_.visited_hash_set, &tensor));
-        };
-        for (int i = first_node_; i < graph_.n_nodes; ++i) forget(*graph_.nodes[i], kMaxSources);
-        for (int i = first_leaf_; i < graph_.n_leafs; ++i) forget(*graph_.leafs[i], kMaxSources);
-        for (const Visit& visit : stack_) {
-            if (visit.is_new) forget(*visit.tensor, visit.next);
+        });
+        // Entries may have been probed past each other: all lose their keys before any goes.
+        for_each_new(
+            [&](const Tensor& tensor, int) { known.keys[find(known, &tensor)] = nullptr; });
+        for (std::size_t slot = 0; slot < known.size; ++slot) {
+            if (is_used(known, slot) && known.keys[slot] == nullptr) vacate(known, slot);
         }
-        for (const std::size_t slot : slots) vacate(graph_.visited_hash_set, slot);
         graph_.n_nodes = first_node_;
         graph_.n_leafs = first_leaf_;
     }
@@ -186,6 +200,7 @@ private:
     Graph& graph_;
     const bool compute_;
     const int first_node_, first_leaf_;
+    bool complete_ = false;
     std::vector<Visit> stack_;
 };
 

@@ -46,7 +46,7 @@ inline void occupy(HashSet& set, std::size_t slot, Tensor* key) {
     set.keys[slot] = key;
 }
 
-/// Only for the entry inserted last: others may have been probed past it.
+/// Only for entries that no other one was probed past.
 inline void vacate(HashSet& set, std::size_t slot) { set.used[slot >> 5] &= ~(1u << (slot & 31)); }
 
 }  // namespace heddle

@@ -1,6 +1,8 @@
 #include "core/log.hpp"
 
+#include <exception>
 #include <mutex>
+#include <string>
 
 namespace heddle {
 namespace {
@@ -23,8 +25,10 @@ LogSink log_sink() {
 void log(LogLevel level, std::string_view message) {
     const LogSink sink =
         log_sink();  // called without the lock: a callback may log or change the sink
-    if (sink.callback != nullptr) {
+    if (sink.callback == nullptr) return;
+    try {
         sink.callback(level, std::string(message).c_str(), sink.user_data);
+    } catch (const std::exception&) {  // no memory, or whatever the program's function throws
     }
 }
 

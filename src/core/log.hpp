@@ -1,5 +1,6 @@
 #pragma once
 
+#include <new>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -20,12 +21,15 @@ struct LogSink {
 void set_log_sink(LogSink sink);
 LogSink log_sink();
 
-/// One finished message; a line break is the caller's to add.
+/// One finished message; a line break is the caller's to add. Lost where there is no memory for it.
 void log(LogLevel level, std::string_view message);
 
 template <class... Parts>
 void log_line(LogLevel level, const Parts&... parts) {
-    log(level, text(parts..., '\n'));
+    try {
+        log(level, text(parts..., '\n'));
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 }  // namespace heddle

@@ -30,6 +30,12 @@ Result<std::size_t> end_of(const Tensor& tensor, std::size_t offset, std::size_t
     return end;
 }
 
+/// Room for one more, so that adding it cannot fail. Grows as `push_back` does.
+template <class T>
+void make_room(std::vector<T>& list) {
+    if (list.size() == list.capacity()) list.reserve(std::max<std::size_t>(8, 2 * list.size()));
+}
+
 }  // namespace
 
 std::optional<std::size_t> NameIndex::find(std::string_view name) const {
@@ -46,6 +52,13 @@ void NameIndex::remove(std::string_view name, std::size_t position) {
     }
 }
 
+void NameIndex::move(std::string_view name, std::size_t from, std::size_t to) {
+    for (auto& [other, at] : positions_) {
+        if (at > from && at <= to) --at;
+    }
+    positions_.find(name)->second = to;
+}
+
 std::optional<std::size_t> padded(std::size_t size, std::size_t alignment) {
     std::size_t sum = 0;
     if (__builtin_add_overflow(size, alignment - 1, &sum)) return std::nullopt;
@@ -59,24 +72,32 @@ using namespace heddle::gguf;
 
 Result<> gguf_context::set(std::string_view key, Value value) {
     if (key.empty()) return invalid("a key is empty");
+    std::size_t alignment = alignment_;
     if (key == kAlignmentKey) {
-        HEDDLE_TRY_ASSIGN(const std::size_t alignment, alignment_from(value));
-        HEDDLE_TRY(lay_out(alignment));
+        HEDDLE_TRY_ASSIGN(alignment, alignment_from(value));
+        HEDDLE_TRY(check_layout(alignment));
     }
+    // What may run out of memory comes first, what changes the pairs after it.
     Pair pair{std::string(key), std::move(value)};  // `key` may be part of the pair that goes
+    make_room(pairs_);
     if (const auto old = keys_.find(pair.key)) {
         pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(*old));
-        keys_.remove(pair.key, *old);
+        keys_.move(pair.key, *old, pairs_.size());
+    } else {
+        keys_.add(pair.key, pairs_.size());
     }
     pairs_.push_back(std::move(pair));
-    keys_.add(pairs_.back().key, pairs_.size() - 1);
+    if (alignment != alignment_) lay_out(alignment);
     return ok();
 }
 
 Result<std::optional<std::size_t>> gguf_context::remove(std::string_view key) {
     const std::optional<std::size_t> position = keys_.find(key);
     if (!position) return position;
-    if (key == kAlignmentKey) HEDDLE_TRY(lay_out(GGUF_DEFAULT_ALIGNMENT));
+    if (key == kAlignmentKey) {
+        HEDDLE_TRY(check_layout(GGUF_DEFAULT_ALIGNMENT));
+        lay_out(GGUF_DEFAULT_ALIGNMENT);
+    }
     keys_.remove(key, *position);
     pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(*position));
     return position;
@@ -90,8 +111,9 @@ Result<> gguf_context::add_tensor(const Tensor& tensor) {
                        type_info(tensor.type).name, ")");
     }
     HEDDLE_TRY_ASSIGN(const std::size_t end, end_of(tensor, data_size_, alignment_));
+    make_room(tensors_);
+    tensor_names_.add(name, tensors_.size());
     tensors_.push_back({tensor, data_size_});
-    tensor_names_.add(name, tensors_.size() - 1);
     data_size_ = end;
     return ok();
 }
@@ -108,9 +130,13 @@ Result<> gguf_context::set_tensor_type(std::string_view name, Type type) {
     const Strides stride = dense_strides(type, extent);
     tensor.type = type;
     std::copy(stride.begin(), stride.end(), tensor.nb);
-    auto moved = lay_out(alignment_);
-    if (!moved) tensor = before;
-    return moved;
+    auto fits = check_layout(alignment_);
+    if (fits) {
+        lay_out(alignment_);
+    } else {
+        tensor = before;
+    }
+    return fits;
 }
 
 Result<> gguf_context::set_tensor_data(std::string_view name, const void* data) {
@@ -124,16 +150,22 @@ Result<> gguf_context::set_tensor_data(std::string_view name, const void* data) 
     return ok();
 }
 
-/// Gives every tensor the offset it has with that alignment; all or none.
-Result<> gguf_context::lay_out(std::size_t alignment) {
-    std::vector<std::size_t> offsets(tensors_.size());
+/// Fails if the tensors do not fit one file with that alignment.
+Result<> gguf_context::check_layout(std::size_t alignment) const {
     std::size_t end = 0;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-        offsets[i] = end;
-        HEDDLE_TRY_ASSIGN(end, end_of(tensors_[i].tensor, end, alignment));
+    for (const TensorEntry& entry : tensors_) {
+        HEDDLE_TRY_ASSIGN(end, end_of(entry.tensor, end, alignment));
     }
-    for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].offset = offsets[i];
+    return ok();
+}
+
+/// Gives every tensor the offset it has with that alignment, which has been checked.
+void gguf_context::lay_out(std::size_t alignment) {
+    std::size_t end = 0;
+    for (TensorEntry& entry : tensors_) {
+        entry.offset = end;
+        end += *padded(byte_size(entry.tensor), alignment);
+    }
     alignment_ = alignment;
     data_size_ = end;
-    return ok();
 }

@@ -38,6 +38,9 @@ public:
     void add(std::string_view name, std::size_t position) { positions_.emplace(name, position); }
     void remove(std::string_view name, std::size_t position);  ///< later positions move down
 
+    /// What was at `from` now is at `to`; what was between moves down.
+    void move(std::string_view name, std::size_t from, std::size_t to);
+
 private:
     struct Hash : std::hash<std::string_view> {
         using is_transparent = void;
@@ -98,7 +101,8 @@ public:
     heddle::Result<> set_tensor_data(std::string_view name, const void* data);
 
 private:
-    heddle::Result<> lay_out(std::size_t alignment);
+    heddle::Result<> check_layout(std::size_t alignment) const;
+    void lay_out(std::size_t alignment);
 
     std::uint32_t version_ = GGUF_VERSION;
     std::size_t alignment_ = GGUF_DEFAULT_ALIGNMENT;

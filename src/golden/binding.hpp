@@ -112,6 +112,22 @@ struct Argument<Graph*> {
     Graph* get() const { return value; }
 };
 
+template <>
+struct Argument<const Tensor*> : Argument<Tensor*> {};
+
+template <>
+struct Argument<const Graph*> : Argument<Graph*> {};
+
+/// Lists of tensors are optional, and no text has one.
+template <>
+struct Argument<Tensor**> {
+    Result<> set(const Value& given) {
+        if (std::holds_alternative<Null>(given)) return ok();
+        return wrong_kind(given, "NULL");
+    }
+    Tensor** get() const { return nullptr; }
+};
+
 /// Arrays have an element for each dimension.
 template <class T>
 requires std::is_integral_v<T>

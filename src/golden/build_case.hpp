@@ -65,18 +65,16 @@ Result<RawCase> make_raw_node(const OpCase& golden, Context& context);
 /// A context with room for `make_raw_node`.
 Result<OwnedContext> make_raw_context(const OpCase& golden);
 
-/// A graph made by a program, and what could not be made.
+/// A graph made by a program, and what the program does with it.
 struct GraphBuild {
     std::map<int, Tensor*> tensors;  ///< by number
     Graph* graph = nullptr;
-    std::vector<std::string> needs_backward;  ///< statements left out, in order
+    std::vector<Step> steps;  ///< to be done in this order, once all tensors have memory
 };
 
-/// Runs the program of a graph in `context`; `compute` is called where it says so. Statements that
-/// need gradients, or what another one of them would have given, are left out and listed. Type and
-/// extents of every recorded tensor are checked.
-Result<GraphBuild> build_graph(const GraphCase& golden, Context& context,
-                               Interpreter::Compute compute = {});
+/// Runs the program of a graph in `context`, but for the steps that need memory. Type and extents
+/// of every recorded tensor are checked.
+Result<GraphBuild> build_graph(const GraphCase& golden, Context& context);
 
 /// A context with room for `build_graph`.
 Result<OwnedContext> make_graph_context(const GraphCase& golden);

@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include "golden/build_case.hpp"
 
@@ -13,35 +11,27 @@ constexpr std::size_t kGraphCapacity = 4096;
 /// Builders that make several nodes make no more than this many.
 constexpr std::size_t kHeadersPerStatement = 16;
 
-bool mentions(const Expression& expression, const std::set<std::string>& names) {
-    if (expression.kind == Expression::Kind::name && names.contains(expression.text)) return true;
-    return std::ranges::any_of(expression.arguments, [&](const Expression& argument) {
-        return mentions(argument, names);
-    });
-}
-
-/// Runs the lines of one program and keeps account of what had to be left out.
+/// Runs the lines of one program and files what they make.
 class GraphRunner {
 public:
-    GraphRunner(Context& context, Interpreter::Compute compute)
-        : interpreter_(context, std::move(compute)) {}
+    explicit GraphRunner(Context& context)
+        : interpreter_(context, [this](Step step, Graph& graph) { return note(step, graph); }) {}
+    GraphRunner(const GraphRunner&) = delete;  // the interpreter knows where this is
+    GraphRunner& operator=(const GraphRunner&) = delete;
 
     Result<> run(std::string_view line) {
         if (line.empty() || line.starts_with('#')) return ok();
         HEDDLE_TRY_ASSIGN(const Statement statement, parse_statement(line));
-        if (mentions(statement.expression, missing_)) return leave_out(statement);
-        auto result = interpreter_.run(statement);
-        if (result) return keep(statement.target);
-        if (result.error().code == Errc::unsupported) return leave_out(statement);
-        return result;
+        HEDDLE_TRY(interpreter_.run(statement));
+        return keep(statement.target);
     }
 
     GraphBuild take() && { return std::move(build_); }
 
 private:
-    Result<> leave_out(const Statement& statement) {
-        build_.needs_backward.push_back(statement.text);
-        if (!statement.target.empty()) missing_.insert(statement.target);
+    Result<> note(Step step, const Graph& graph) {
+        if (&graph != build_.graph) return failure(Errc::corrupt, "there is more than one graph");
+        build_.steps.push_back(step);
         return ok();
     }
 
@@ -58,15 +48,12 @@ private:
 
     Interpreter interpreter_;
     GraphBuild build_;
-    std::set<std::string> missing_;
 };
 
 Result<> check_recorded(const GraphBuild& build, const std::vector<GraphTensor>& recorded) {
     for (const GraphTensor& golden : recorded) {
         const auto found = build.tensors.find(golden.number);
         if (found == build.tensors.end()) {
-            // What depends on gradients has a good reason to be missing.
-            if (!build.needs_backward.empty()) continue;
             return failure(Errc::corrupt, "t", golden.number, " is recorded and never made");
         }
         const Tensor& built = *found->second;
@@ -77,9 +64,8 @@ Result<> check_recorded(const GraphBuild& build, const std::vector<GraphTensor>&
     return ok();
 }
 
-Result<GraphBuild> build_and_check(const GraphCase& golden, Context& context,
-                                   Interpreter::Compute compute) {
-    GraphRunner runner(context, std::move(compute));
+Result<GraphBuild> build_and_check(const GraphCase& golden, Context& context) {
+    GraphRunner runner(context);
     for (const std::string& line : golden.program) HEDDLE_TRY(runner.run(line));
     GraphBuild build = std::move(runner).take();
     for (const auto* tensors : {&golden.leafs, &golden.outputs, &golden.intermediates,
@@ -95,9 +81,8 @@ Result<OwnedContext> make_graph_context(const GraphCase& golden) {
     return make_header_context(kHeadersPerStatement * golden.program.size(), kGraphCapacity);
 }
 
-Result<GraphBuild> build_graph(const GraphCase& golden, Context& context,
-                               Interpreter::Compute compute) {
-    auto build = build_and_check(golden, context, std::move(compute));
+Result<GraphBuild> build_graph(const GraphCase& golden, Context& context) {
+    auto build = build_and_check(golden, context);
     if (!build) return std::move(build).error().within(golden.name);
     return build;
 }

@@ -258,6 +258,8 @@ const Builder kBuilders[] = {
     {"ggml_opt_step_adamw", bind(ggml_opt_step_adamw)},
     {"ggml_opt_step_sgd", bind(ggml_opt_step_sgd)},
     {"ggml_build_forward_expand", bind(ggml_build_forward_expand)},
+    {"ggml_build_backward_expand", bind(ggml_build_backward_expand)},
+    {"ggml_graph_get_grad", bind(ggml_graph_get_grad)},
     {"ggml_new_graph_custom", bind(ggml_new_graph_custom)},
 };
 // clang-format on

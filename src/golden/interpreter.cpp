@@ -8,10 +8,13 @@
 namespace heddle::golden {
 namespace {
 
-/// Functions that belong to gradients. They are understood and left alone: a program that needs
-/// them is built up to there.
-constexpr std::array<std::string_view, 3> kNeedsGradients{
-    "ggml_build_backward_expand", "ggml_graph_get_grad", "ggml_graph_reset"};
+/// Statements that need memory, and so are not for the builders.
+struct StepName {
+    std::string_view name;
+    Step step;
+};
+constexpr std::array kSteps{StepName{"ggml_graph_reset", Step::reset},
+                            StepName{"compute", Step::compute}};
 
 /// Makes failing builders return while it lives.
 class ReturnErrors {
@@ -96,23 +99,23 @@ Result<> Interpreter::make_source(const SourceText& text) {
     return ok();
 }
 
+Result<Value> Interpreter::perform(Step step, std::span<const Value> arguments) const {
+    if (arguments.size() != 1 || !std::holds_alternative<Graph*>(arguments[0])) {
+        return failure(Errc::corrupt, "takes a graph and nothing else");
+    }
+    if (perform_) HEDDLE_TRY(perform_(step, *std::get<Graph*>(arguments[0])));
+    return Value{Null{}};
+}
+
 Result<Value> Interpreter::call(const Expression& expression) {
     const std::string& name = expression.text;
-    if (std::ranges::find(kNeedsGradients, name) != kNeedsGradients.end()) {
-        return failure(Errc::unsupported, "needs backward: ", name);
-    }
     std::vector<Value> arguments;
     for (const Expression& argument : expression.arguments) {
         HEDDLE_TRY_ASSIGN(Value value, evaluate(argument));
         arguments.push_back(std::move(value));
     }
-    if (name == "compute") {
-        if (arguments.size() != 1 || !std::holds_alternative<Graph*>(arguments[0])) {
-            return failure(Errc::corrupt, "compute: takes a graph and nothing else");
-        }
-        if (compute_) HEDDLE_TRY(compute_(*std::get<Graph*>(arguments[0])));
-        return Value{Null{}};
-    }
+    const auto step = std::ranges::find(kSteps, name, &StepName::name);
+    if (step != kSteps.end()) return perform(step->step, arguments);
     const auto builders = all_builders();
     const auto builder = std::ranges::find(builders, name, &Builder::name);
     if (builder == builders.end()) {

@@ -37,6 +37,9 @@ struct Builder {
 /// Every function that programs may call.
 std::span<const Builder> all_builders();
 
+/// What programs do with a graph that has memory.
+enum class Step { reset, compute };
+
 /// Runs builder texts: calls the public C functions and keeps the values under their names.
 ///
 /// A builder's refusal comes back as a failure whatever the error mode of the process: the mode is
@@ -44,16 +47,16 @@ std::span<const Builder> all_builders();
 /// first, as the mode is one for all of them.
 class Interpreter {
 public:
-    /// What `compute(graph)` does.
-    using Compute = std::function<Result<>(Graph&)>;
+    /// What `ggml_graph_reset(graph)` and `compute(graph)` do.
+    using Perform = std::function<Result<>(Step, Graph&)>;
 
-    /// Tensors and graphs are made in `context`, which must outlive this. Without `compute`, graphs
+    /// Tensors and graphs are made in `context`, which must outlive this. Without `perform`, graphs
     /// are built and not run.
-    explicit Interpreter(Context& context, Compute compute = {})
-        : context_(context), compute_(std::move(compute)) {}
+    explicit Interpreter(Context& context, Perform perform = {})
+        : context_(context), perform_(std::move(perform)) {}
 
     /// Runs `statement`. Its value goes by the name of its target; a tensor without a target by the
-    /// name `dst`. Fails with `unsupported`, and does nothing, if the statement needs gradients.
+    /// name `dst`.
     Result<> run(const Statement& statement);
 
     Result<Value> evaluate(const Expression& expression);
@@ -67,11 +70,12 @@ public:
 
 private:
     Result<Value> call(const Expression& expression);
+    Result<Value> perform(Step step, std::span<const Value> arguments) const;
     Result<Tensor*> new_leaf(Type type, const IntegerList& extents);
     Result<Value> find(std::string_view name) const;
 
     Context& context_;
-    Compute compute_;
+    Perform perform_;
     std::map<std::string, Value, std::less<>> names_;
     Tensor* shared_root_ = nullptr;  ///< while a source is made: the storage it shall lie in
 };

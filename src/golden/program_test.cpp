@@ -102,11 +102,20 @@ TEST_F(InterpreterTest, GivesABuildersRefusalAsItsOwn) {
     EXPECT_EQ(refusal("ggml_add(f32[4], f32[4])"), "");
 }
 
-TEST_F(InterpreterTest, LeavesGradientsToThoseWhoHaveThem) {
-    ASSERT_EQ(refusal("graph = ggml_new_graph_custom(16, true)"), "");
-    const auto result = run("ggml_build_backward_expand(graph, NULL)");
-    ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().code, Errc::unsupported);
+TEST_F(InterpreterTest, BuildsGradients) {
+    for (const char* line :
+         {"graph = ggml_new_graph_custom(16, true)", "x = f32[3]", "ggml_set_param(x)",
+          "y = ggml_sum(x)", "ggml_set_loss(y)", "ggml_build_forward_expand(graph, y)",
+          "ggml_build_backward_expand(graph, NULL)", "d = ggml_graph_get_grad(graph, x)",
+          "ggml_graph_reset(graph)", "compute(graph), 1 thread"}) {
+        ASSERT_EQ(refusal(line), "");
+    }
+    EXPECT_EQ((*interpreter_.tensor("d"))->op, GGML_OP_REPEAT);
+    EXPECT_EQ(refusal("ggml_graph_reset(x)"),
+              "ggml_graph_reset(x): takes a graph and nothing else");
+    EXPECT_EQ(refusal("ggml_build_backward_expand(graph, x)"),
+              "ggml_build_backward_expand(graph, x): ggml_build_backward_expand: argument 2: wants "
+              "NULL, not a tensor");
 }
 
 }  // namespace

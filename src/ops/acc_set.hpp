@@ -73,6 +73,8 @@ struct Acc : RegionOp {
     static Cost cost(const Params&, Sources src, const Tensor& out) {
         return {.flops = count_of(src[1]), .bytes = bytes_moved(src, out)};
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Set : RegionOp {
@@ -94,6 +96,8 @@ struct Set : RegionOp {
     static Cost cost(const Params&, Sources src, const Tensor& out) {
         return {.flops = 0, .bytes = bytes_moved(src, out)};
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

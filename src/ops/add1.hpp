@@ -23,6 +23,8 @@ struct Add1 {
     static Cost cost(const Params&, Sources, const Tensor& out) {
         return cost_per_element(out, 1, out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

@@ -58,6 +58,8 @@ struct Add : Binary {
         }
         return TensorSpec::dense(*args.type, extents_of(a));
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Sub : Binary {
@@ -65,6 +67,8 @@ struct Sub : Binary {
     static constexpr std::string_view name = "SUB";
     static constexpr std::string_view symbol = "x-y";
     static constexpr std::string_view summary = "y = a - b, with b repeated to the extents of a.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Mul : Binary {
@@ -73,6 +77,8 @@ struct Mul : Binary {
     static constexpr std::string_view symbol = "x*y";
     static constexpr std::string_view summary =
         "y = a * b element by element, with b repeated to the extents of a.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Div : Binary {
@@ -80,6 +86,8 @@ struct Div : Binary {
     static constexpr std::string_view name = "DIV";
     static constexpr std::string_view symbol = "x/y";
     static constexpr std::string_view summary = "y = a / b, with b repeated to the extents of a.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

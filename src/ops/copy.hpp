@@ -47,6 +47,8 @@ struct Dup : CopyInOrder {
     static constexpr std::string_view summary = "A copy of x.";
     static constexpr std::array sources{"x"};
     static constexpr bool can_run_in_place = true;
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Cont : CopyInOrder {
@@ -58,6 +60,8 @@ struct Cont : CopyInOrder {
     static constexpr std::array sources{"x"};
 
     static void name_result(Tensor& y, Sources src) { name_after(y, src[0], " (cont)"); }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 /// The result is y seen again: computing the node writes y. A cast is the same node with a y that
@@ -89,6 +93,11 @@ struct Cpy {
             name_after(out, src[1], " (copy of " + x + ")");
         }
     }
+
+    /// What y held before is lost.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 1; }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

@@ -52,8 +52,7 @@ struct ParamField {
 /// For ops without parameters.
 struct NoParams {};
 
-/// Rule by which a gradient flows back through a node. Filled in per descriptor by `train`'s users:
-/// `static Result<> gradient(Backward&, Tensor& node)`.
+/// Gradients of a graph while they are built; `backward_builder.hpp` has it for the rules of ops.
 class Backward;
 
 /// A descriptor is a struct with these static members; `roll.hpp` shows a complete one.
@@ -74,7 +73,10 @@ class Backward;
 ///     may_reuse_source     an allocator may give the result the memory of a source of equal layout
 ///     is_view              only metadata: nothing is computed
 ///     name_result(out, src)
-///     gradient(backward, node)
+///     carries_gradient(node, slot)   false: a change of that operand does not change the result,
+///                                    or only in steps
+///     gradient(backward, node)       gives each operand its part of the node's gradient; rules
+///                                    are in gradients_*.cpp
 template <class D>
 concept Descriptor = requires {
     { D::id } -> std::convertible_to<Op>;
@@ -119,7 +121,8 @@ struct OpInfo {
     Result<TensorSpec> (*infer_node)(const Tensor& node) = nullptr;
     Cost (*cost)(const Tensor& node) = nullptr;
     void (*name_result)(Tensor& out, Sources src) = nullptr;  ///< null: unnamed, views "<x> (view)"
-    Result<> (*gradient)(Backward& backward, Tensor& node) = nullptr;  ///< null: no rule
+    bool (*carries_gradient)(const Tensor& node, std::size_t slot) = nullptr;  ///< null: all do
+    Result<> (*gradient)(Backward& backward, Tensor& node) = nullptr;          ///< null: no rule
 };
 
 /// Bytes of everything a node reads and writes: the cost of ops that only move data.
@@ -160,6 +163,7 @@ constexpr OpInfo describe_op() {
     if constexpr (requires { D::may_reuse_source; }) info.may_reuse_source = D::may_reuse_source;
     if constexpr (requires { D::is_view; }) info.is_view = D::is_view;
     if constexpr (requires { D::name_result; }) info.name_result = D::name_result;
+    if constexpr (requires { D::carries_gradient; }) info.carries_gradient = D::carries_gradient;
     if constexpr (requires { D::gradient; }) info.gradient = D::gradient;
     return info;
 }

@@ -55,6 +55,8 @@ struct Glu {
         return cost_per_element(out, kTranscendental + 1, out);
     }
 
+    static Result<> gradient(Backward& backward, Tensor& node);
+
 private:
     static Result<> check_rows(std::string_view role, const Tensor& x) {
         if (is_contiguous(x, 1)) return ok();

@@ -65,6 +65,11 @@ struct Im2col : Im2colRule {
         return invalid("kernel ", describe(kernel), " has no ", direction, " position in ",
                        describe(x));
     }
+
+    /// Only the shape of the kernel counts.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 0; }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Im2colBack : Im2colRule {
@@ -90,6 +95,9 @@ struct Im2colBack : Im2colRule {
     static Cost cost(const Params&, Sources src, const Tensor& out) {
         return {.flops = count_of(src[0]), .bytes = bytes_beside_kernel(src[0], out)};
     }
+
+    /// Only the shape of the kernel counts.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 1; }
 };
 
 struct Im2col3d {

@@ -27,6 +27,8 @@ struct CrossEntropyLoss {
     static Cost cost(const Params&, Sources src, const Tensor& out) {
         return cross_entropy_cost(src[0], out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct CrossEntropyLossBack {

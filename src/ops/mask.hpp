@@ -23,6 +23,8 @@ struct DiagMaskInf : DiagMask {
     static constexpr std::string_view symbol = "diag_mask_inf(x)";
     static constexpr std::string_view summary =
         "x with minus infinity above the diagonal that starts at column n_past.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct DiagMaskZero : DiagMask {
@@ -31,6 +33,8 @@ struct DiagMaskZero : DiagMask {
     static constexpr std::string_view symbol = "diag_mask_zero(x)";
     static constexpr std::string_view summary =
         "x with zero above the diagonal that starts at column n_past.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

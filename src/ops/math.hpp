@@ -27,6 +27,8 @@ struct Sqr : Math {
     static Cost cost(const Params&, Sources, const Tensor& out) {
         return cost_per_element(out, 1, out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Sqrt : Math {
@@ -35,6 +37,8 @@ struct Sqrt : Math {
     static constexpr std::string_view symbol = "√x";
     static constexpr std::string_view summary = "y = the square root of x.";
     static constexpr bool may_reuse_source = true;
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Log : Math {
@@ -43,6 +47,8 @@ struct Log : Math {
     static constexpr std::string_view symbol = "log(x)";
     static constexpr std::string_view summary = "y = the natural logarithm of x.";
     static constexpr bool may_reuse_source = true;
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Sin : Math {
@@ -50,6 +56,8 @@ struct Sin : Math {
     static constexpr std::string_view name = "SIN";
     static constexpr std::string_view symbol = "sin(x)";
     static constexpr std::string_view summary = "y = the sine of x.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Cos : Math {
@@ -57,6 +65,8 @@ struct Cos : Math {
     static constexpr std::string_view name = "COS";
     static constexpr std::string_view symbol = "cos(x)";
     static constexpr std::string_view summary = "y = the cosine of x.";
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

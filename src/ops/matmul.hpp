@@ -52,6 +52,8 @@ struct MulMat : Product {
     static Cost cost(const Params&, Sources src, const Tensor& out) {
         return {.flops = flops(out, src[0].ne[0]), .bytes = bytes_touched(out)};
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct MulMatId : Product {

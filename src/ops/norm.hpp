@@ -40,6 +40,8 @@ struct RmsNorm : RowNorm {
     static Cost cost(const Params&, Sources, const Tensor& out) {
         return cost_per_element(out, 4, out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct L2Norm : RowNorm {

@@ -28,6 +28,7 @@ struct OptStepAdamw : OptimizerStep {
     static constexpr std::string_view summary =
         "One step of AdamW; updates the weights and both moments in place.";
     static constexpr std::array sources{"weights", "gradient", "m", "v", "values"};
+    static constexpr std::size_t kFirstMoment = 2, kSecondMoment = 3;  ///< slots
 
     /// A view of the weights. `values`: alpha, beta1, beta2, eps, weight decay, and the factors
     /// that correct the bias of both moments.

@@ -140,6 +140,8 @@ struct Pool2d : Pool2dRule {
     static Cost cost(const Params& params, Sources, const Tensor& out) {
         return cost_per_element(out, tap_count(params), out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Pool2dBack : Pool2dRule {

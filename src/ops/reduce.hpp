@@ -37,6 +37,8 @@ struct Sum : Reduction {
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return TensorSpec::dense(src[0].type, {1, 1, 1, 1});
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct SumRows : Reduction {
@@ -48,6 +50,8 @@ struct SumRows : Reduction {
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return per_row(src[0].type, src[0]);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct CumSum : Reduction {
@@ -71,6 +75,8 @@ struct Mean : Reduction {
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return per_row(GGML_TYPE_F32, src[0]);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Argmax : Reduction {

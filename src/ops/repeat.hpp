@@ -36,6 +36,8 @@ struct Repeat : TilingRule {
     static Cost cost(const Params&, Sources, const Tensor& y) {
         return {.flops = 0, .bytes = 2.0 * static_cast<double>(byte_size(y))};
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct RepeatBack : TilingRule {
@@ -57,6 +59,8 @@ struct RepeatBack : TilingRule {
         return {.flops = static_cast<double>(element_count(src[0])),
                 .bytes = static_cast<double>(byte_size(src[0]) + byte_size(y))};
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

@@ -103,6 +103,11 @@ struct Rope : Rotation {
     static constexpr std::string_view summary =
         "Rotates pairs of elements of each row by angles that depend on the token's position.";
     static constexpr bool can_run_in_place = true;
+
+    /// Positions are whole numbers.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 1; }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct RopeBack : Rotation {

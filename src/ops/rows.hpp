@@ -32,6 +32,11 @@ struct GetRows {
                 .bytes = row * static_cast<double>(row_count(y)) +
                          static_cast<double>(byte_size(y) + byte_size(src[1]))};
     }
+
+    /// Row numbers change in steps.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 1; }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct GetRowsBack {
@@ -68,6 +73,9 @@ struct GetRowsBack {
         const double added = static_cast<double>(src[0].ne[0]) * static_cast<double>(src[1].ne[0]);
         return {.flops = added, .bytes = bytes_touched(y)};
     }
+
+    /// Row numbers change in steps.
+    static bool carries_gradient(const Tensor&, std::size_t slot) { return slot != 1; }
 };
 
 /// The result is the table seen again: computing the node writes the table.

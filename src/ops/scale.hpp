@@ -28,6 +28,8 @@ struct Scale {
     static Cost cost(const Params&, Sources, const Tensor& out) {
         return cost_per_element(out, 2, out);
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

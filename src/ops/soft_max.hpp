@@ -38,6 +38,8 @@ struct SoftMax {
                 .bytes = bytes_touched(y)};
     }
 
+    static Result<> gradient(Backward& backward, Tensor& node);
+
 private:
     static Result<> check_mask(const Tensor& x, const Tensor& mask) {
         if (mask.type != GGML_TYPE_F16 && mask.type != GGML_TYPE_F32) {

@@ -63,6 +63,14 @@ struct Unary {
     static Cost cost(const Params&, Sources, const Tensor& out) {
         return cost_per_element(out, kTranscendental, out);
     }
+
+    /// Steps are flat wherever they have a slope at all.
+    static bool carries_gradient(const Tensor& node, std::size_t) {
+        const std::int32_t function = unpack<Params>(node).function;
+        return function != GGML_UNARY_OP_SGN && function != GGML_UNARY_OP_STEP;
+    }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

@@ -40,6 +40,8 @@ struct Reshape : MetadataOnly {
     }
 
     static void name_result(Tensor& y, Sources src) { name_after(y, src[0], " (reshaped)"); }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 /// The caller chooses extents, strides and start; only the densely packed size is checked, against
@@ -81,6 +83,8 @@ struct View : MetadataOnly {
         y.view_offset = args.params.offset;
         return y;
     }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Permute : MetadataOnly {
@@ -116,6 +120,8 @@ struct Permute : MetadataOnly {
     }
 
     static void name_result(Tensor& y, Sources src) { name_after(y, src[0], " (permuted)"); }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 struct Transpose : MetadataOnly {
@@ -130,6 +136,8 @@ struct Transpose : MetadataOnly {
     }
 
     static void name_result(Tensor& y, Sources src) { name_after(y, src[0], " (transposed)"); }
+
+    static Result<> gradient(Backward& backward, Tensor& node);
 };
 
 }  // namespace heddle::ops

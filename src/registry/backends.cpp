@@ -1,7 +1,8 @@
 #include "registry/backends.hpp"
 
 #include <cstdlib>
-#include <exception>
+#include <memory>
+#include <new>
 
 #include "core/log.hpp"
 
@@ -33,6 +34,7 @@ namespace {
 struct BuiltIn {
     ggml_backend_reg_t (*registration)(void);
     const char* switched_off_by = nullptr;  ///< environment variable; set to anything
+    bool is_always_there = false;           ///< it fails for want of memory only
 };
 
 /// In the order in which they are registered: "the first device of a kind" and the placement of
@@ -84,7 +86,7 @@ constexpr BuiltIn kBuiltIn[] = {
     {ggml_backend_et_reg},
 #endif
 #ifdef GGML_USE_CPU
-    {ggml_backend_cpu_reg},
+    {ggml_backend_cpu_reg, nullptr, true},
 #endif
     {nullptr},
 };
@@ -96,6 +98,7 @@ void register_built_in(Backends& backends) {
         if (built_in.registration == nullptr) continue;
         if (built_in.switched_off_by && std::getenv(built_in.switched_off_by)) continue;
         const ggml_backend_reg_t registration = built_in.registration();
+        if (registration == nullptr && built_in.is_always_there) throw std::bad_alloc();
         if (registration == nullptr) continue;  // it has said why
         backends.registry.add(registration);
         backends.report.note({{},
@@ -109,9 +112,9 @@ void register_built_in(Backends& backends) {
 
 Backends& backends() {
     static Backends* const all = [] {
-        auto* made = new Backends;
+        auto made = std::make_unique<Backends>();
         register_built_in(*made);
-        return made;
+        return made.release();
     }();
     return *all;
 }

@@ -93,9 +93,12 @@ Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
     if (!asked_for && namesake != nullptr && namesake != registration) {
         return invalid("was not needed: a backend named ", name, " is registered already");
     }
+    // Nothing fails for want of memory once it is registered.
+    PluginRecord record = candidate.record(HEDDLE_PLUGIN_LOADED, name, {});
+    report_.make_room();
     if (registry_.add(registration, candidate.library, candidate.path.native())) {
         log_line(GGML_LOG_LEVEL_INFO, "loaded ", name, " from ", candidate.path.native());
-        report_.note(candidate.record(HEDDLE_PLUGIN_LOADED, name, {}));
+        report_.note(std::move(record));
     }
     return registration;
 }
@@ -197,16 +200,21 @@ void Loader::load_all(Directories directories) {
 
 Result<> Loader::unload(ggml_backend_reg_t registration) {
     const std::lock_guard lock(mutex_);
-    HEDDLE_TRY_ASSIGN(const Registry::Entry entry, registry_.remove(registration));
-    const std::string name(name_of(registration));
-    const long alive = count_buffers_ != nullptr ? count_buffers_(registration) : 0;
+    // What needs memory comes first: a backend is unloaded and noted so, or neither.
+    const bool is_known = registry_.has(registration);
+    const std::string name(is_known ? name_of(registration) : "");
+    const long alive = is_known && count_buffers_ != nullptr ? count_buffers_(registration) : 0;
     std::string what = "was unloaded";
+    std::string open =
+        text("; its library stays open, because ", alive, " of its buffers are alive");
+    what.reserve(what.size() + open.size());
+    HEDDLE_TRY_ASSIGN(const Registry::Entry entry, registry_.remove(registration));
     if (alive > 0 && entry.library != nullptr) {
         entry.library->keep_open();
-        what += text("; its library stays open, because ", alive, " of its buffers are alive");
+        what += open;
         log_line(GGML_LOG_LEVEL_WARN, name, ": ", what);
     }
-    report_.note_unloaded(entry.origin, name, what);
+    report_.note_unloaded(entry.origin, name, std::move(what));
     return ok();
 }
 

@@ -24,13 +24,18 @@ void PluginReport::note(PluginRecord record) {
     }
 }
 
+void PluginReport::make_room() {
+    const std::lock_guard lock(mutex_);
+    records_.reserve(records_.size() + 1);
+}
+
 void PluginReport::note_unloaded(std::string_view path, std::string_view name,
-                                 std::string_view reason) {
+                                 std::string reason) noexcept {
     const std::lock_guard lock(mutex_);
     for (PluginRecord& record : records_) {
         if (record.path != path || record.name != name || !in_use(record)) continue;
         record.status = HEDDLE_PLUGIN_UNLOADED;
-        record.reason = reason;
+        record.reason = std::move(reason);
         return;
     }
 }

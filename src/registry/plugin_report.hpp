@@ -29,9 +29,12 @@ public:
     /// A file that is in use stays so in the report, whatever a later attempt on it says.
     void note(PluginRecord record);
 
+    /// Room for one more record: the next `note` needs no memory then.
+    void make_room();
+
     /// Marks the record of a file (or, if `path` is empty, of the built-in backend `name`) as taken
     /// out.
-    void note_unloaded(std::string_view path, std::string_view name, std::string_view reason);
+    void note_unloaded(std::string_view path, std::string_view name, std::string reason) noexcept;
 
     std::vector<PluginRecord> records() const;
 

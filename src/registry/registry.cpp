@@ -24,7 +24,8 @@ std::vector<Registry::Listed> devices_of(ggml_backend_reg_t registration) {
     return devices;
 }
 
-auto entry_of(Picture& picture, ggml_backend_reg_t registration) {
+template <class AnyPicture>
+auto entry_of(AnyPicture& picture, ggml_backend_reg_t registration) {
     return std::find_if(
         picture.entries.begin(), picture.entries.end(),
         [&](const Registry::Entry& entry) { return entry.registration == registration; });
@@ -118,6 +119,11 @@ Result<Registry::Entry> Registry::remove(ggml_backend_reg_t registration) {
     });
     if (!known) return failure(Errc::not_found, "this registration is not known");
     return removed;
+}
+
+bool Registry::has(ggml_backend_reg_t registration) const {
+    const auto now = picture();
+    return entry_of(*now, registration) != now->entries.end();
 }
 
 ggml_backend_reg_t Registry::find_registration(std::string_view name) const {

@@ -60,6 +60,9 @@ public:
     /// it is not known; it is not touched then.
     Result<Entry> remove(ggml_backend_reg_t registration);
 
+    /// Whether this backend is registered. It is not asked itself.
+    bool has(ggml_backend_reg_t registration) const;
+
     /// The first backend or device of that name, in any case; null if there is none.
     ggml_backend_reg_t find_registration(std::string_view name) const;
     ggml_backend_dev_t find_device(std::string_view name) const;

@@ -1,10 +1,12 @@
 #include "registry/search.hpp"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "core/error.hpp"
 
@@ -46,15 +48,15 @@ std::string plugin_file_name(std::string_view name) { return text("libggml-", na
 std::vector<fs::path> variants_in(const fs::path& directory, std::string_view name) {
     const std::string beginning = text("libggml-", name, "-");
     std::vector<fs::path> found;
-    std::error_code code;
-    for (fs::directory_iterator entry(directory, code), end; !code && entry != end;
-         entry.increment(code)) {
-        const fs::path& path = entry->path();
+    // Not a directory_iterator: that one ends the program when it runs out of memory.
+    const auto close = [](DIR* open) { closedir(open); };
+    const std::unique_ptr<DIR, decltype(close)> open(opendir(directory.c_str()), close);
+    while (const dirent* entry = open != nullptr ? readdir(open.get()) : nullptr) {
+        const std::string_view name_here = entry->d_name;
+        if (!name_here.starts_with(beginning) || !name_here.ends_with(".so")) continue;
+        fs::path path = directory / name_here;
         std::error_code ignored;
-        if (path.extension() == ".so" && path.filename().native().starts_with(beginning) &&
-            entry->is_regular_file(ignored)) {
-            found.push_back(path);
-        }
+        if (fs::is_regular_file(path, ignored)) found.push_back(std::move(path));
     }
     std::sort(found.begin(), found.end());
     return found;

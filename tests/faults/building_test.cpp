@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/faults/sweep.hpp"
 #include "ggml-cpp.h"
+#include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
 namespace {
@@ -18,9 +18,8 @@ public:
 
     /// A matrix of F32.
     ggml_tensor* matrix(std::int64_t columns, std::int64_t rows) {
-        return run_.made("a matrix", [&] {
-            return ggml_new_tensor_2d(context_, GGML_TYPE_F32, columns, rows);
-        });
+        return run_.made(
+            "a matrix", [&] { return ggml_new_tensor_2d(context_, GGML_TYPE_F32, columns, rows); });
     }
 
     ggml_tensor* integers(std::int64_t count) {
@@ -81,9 +80,10 @@ ggml_tensor* products(Builder& build, ggml_tensor* x) {
     ggml_tensor* y = build.node(ggml_mul_mat, weights, x);
     ggml_tensor* gate = build.node(ggml_mul_mat, weights, y);
     y = build.node(ggml_swiglu_split, y, gate);
-    y = build.node(ggml_rope, build.node(ggml_reshape_3d, y, std::int64_t{8}, std::int64_t{2},
-                                         std::int64_t{8}),
-                   build.integers(8), 8, 0);
+    y = build.node(
+        ggml_rope,
+        build.node(ggml_reshape_3d, y, std::int64_t{8}, std::int64_t{2}, std::int64_t{8}),
+        build.integers(8), 8, 0);
     return build.node(ggml_flash_attn_ext, y, y, y, static_cast<ggml_tensor*>(nullptr), 1.0f, 0.0f,
                       0.0f);
 }
@@ -98,9 +98,8 @@ void build_graphs(Run& run) {
     ggml_tensor* results[] = {arithmetic(build, x, y), rows(build, x), movement(build, x),
                               products(build, x)};
 
-    ggml_cgraph* graph = run.made("the graph", [&] {
-        return ggml_new_graph_custom(context.get(), 100, false);
-    });
+    ggml_cgraph* graph =
+        run.made("the graph", [&] { return ggml_new_graph_custom(context.get(), 100, false); });
     for (ggml_tensor* result : results) {
         run.done("expansion", [&] { ggml_build_forward_expand(graph, result); });
     }

@@ -55,9 +55,8 @@ void compute_with_shared_pool(Run& run) {
                       [&] { return ggml_backend_graph_compute(stream.get(), model.graph()); });
         model.check(run);
     }
-    run.succeeded("computing without a stream", [&] {
-        return ggml_graph_compute_with_ctx(model.context(), model.graph(), 2);
-    });
+    run.succeeded("computing without a stream",
+                  [&] { return ggml_graph_compute_with_ctx(model.context(), model.graph(), 2); });
     model.check(run);
 }
 

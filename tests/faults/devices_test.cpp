@@ -30,9 +30,8 @@ void use_host_buffers(Run& run) {
     ggml_tensor* tensors[2];
     ggml_backend_buffer_t buffers[] = {first.get(), second.get()};
     for (int i = 0; i < 2; ++i) {
-        tensors[i] = run.made("a tensor", [&] {
-            return ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 64);
-        });
+        tensors[i] = run.made("a tensor",
+                              [&] { return ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 64); });
         run.succeeded("placing it", [&] {
             return ggml_backend_tensor_alloc(buffers[i], tensors[i],
                                              ggml_backend_buffer_get_base(buffers[i]));
@@ -52,6 +51,13 @@ ggml_backend_dev_t simulated(std::size_t index) {
     return ggml_backend_reg_dev_get(ggml_backend_sim_reg(), index);
 }
 
+/// Two devices that keep no record of what they do: it would look like blocks left over.
+void configure_devices() {
+    const auto configure = reinterpret_cast<heddle_backend_configure_t>(
+        ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
+    ASSERT_TRUE(configure("devices=2,mem=16M,trace=0")) << heddle_last_error();
+}
+
 void use_devices(Run& run) {
     const ggml_backend_ptr first(
         run.made("a stream", [] { return ggml_backend_dev_init(simulated(0), nullptr); }));
@@ -64,21 +70,17 @@ void use_devices(Run& run) {
         return ggml_backend_alloc_ctx_tensors(model.context(), first.get());
     }));
     model.fill(run);
-    run.succeeded("computing in the background", [&] {
-        return ggml_backend_graph_compute_async(first.get(), model.graph());
-    });
+    run.succeeded("computing in the background",
+                  [&] { return ggml_backend_graph_compute_async(first.get(), model.graph()); });
     run.done("recording", [&] { ggml_backend_event_record(event.get(), first.get()); });
-    run.done("waiting on the device",
-             [&] { ggml_backend_event_wait(second.get(), event.get()); });
+    run.done("waiting on the device", [&] { ggml_backend_event_wait(second.get(), event.get()); });
     run.done("waiting here", [&] { ggml_backend_event_synchronize(event.get()); });
     run.done("synchronising", [&] { ggml_backend_synchronize(first.get()); });
     model.check(run);
 }
 
 TEST(AllocationFaults, DevicesAndEvents) {
-    const auto configure = reinterpret_cast<heddle_backend_configure_t>(
-        ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
-    ASSERT_TRUE(configure("devices=2,mem=16M,trace=0")) << heddle_last_error();
+    configure_devices();
     sweep(use_devices);
 }
 
@@ -88,9 +90,9 @@ void copy_in_the_background(Run& run) {
     const ggml_backend_ptr second(
         run.made("another stream", [] { return ggml_backend_dev_init(simulated(1), nullptr); }));
     const ggml_context_ptr contexts[] = {
-        ggml_context_ptr(run.made("a context", [] {
-            return ggml_init({.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true});
-        })),
+        ggml_context_ptr(run.made(
+            "a context",
+            [] { return ggml_init({.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true}); })),
         ggml_context_ptr(run.made("another context", [] {
             return ggml_init({.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true});
         }))};
@@ -98,9 +100,8 @@ void copy_in_the_background(Run& run) {
     ggml_tensor* tensors[2];
     ggml_backend_buffer_ptr buffers[2];
     for (int i = 0; i < 2; ++i) {
-        tensors[i] = run.made("a tensor", [&] {
-            return ggml_new_tensor_1d(contexts[i].get(), GGML_TYPE_F32, 64);
-        });
+        tensors[i] = run.made(
+            "a tensor", [&] { return ggml_new_tensor_1d(contexts[i].get(), GGML_TYPE_F32, 64); });
         buffers[i].reset(run.made("device memory", [&] {
             return ggml_backend_alloc_ctx_tensors(contexts[i].get(), streams[i]);
         }));
@@ -121,7 +122,7 @@ void copy_in_the_background(Run& run) {
 }
 
 TEST(AllocationFaults, CopiesInTheBackground) {
-    ASSERT_NE(simulated(1), nullptr);
+    configure_devices();
     sweep(copy_in_the_background);
 }
 

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/faults/sweep.hpp"
 #include "ggml-cpp.h"
+#include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
 namespace {
@@ -66,7 +66,8 @@ void check_model(Run& run, const gguf_context* file, const ggml_context* tensors
     run.expect("the texts are the same",
                texts >= 0 && std::strcmp(gguf_get_arr_str(file, texts, 2), kLongText) == 0);
     for (const char* tensor_name : {"first.weight", "second.weight"}) {
-        const ggml_tensor* tensor = ggml_get_tensor(const_cast<ggml_context*>(tensors), tensor_name);
+        const ggml_tensor* tensor =
+            ggml_get_tensor(const_cast<ggml_context*>(tensors), tensor_name);
         run.expect("the tensor is there", tensor != nullptr && tensor->data != nullptr);
         run.expect("its data are the same",
                    std::memcmp(tensor->data, values().data(), sizeof values()) == 0);
@@ -136,7 +137,10 @@ TEST(AllocationFaults, LoadingFromMemory) {
 }
 
 void read_a_broken_file(Run& run) {
-    alignas(64) static std::array<char, 64> bytes{'G', 'G', 'U', 'F', 3, 0, 0, 0, 1};
+    // No tensors, and one key of more bytes than there are.
+    alignas(64) static std::array<char, 64> bytes{'G', 'G', 'U', 'F', 3};
+    bytes[16] = 1;
+    bytes[24] = 100;
     const gguf_context_ptr model(
         gguf_init_from_buffer(bytes.data(), bytes.size(), {.no_alloc = true, .ctx = nullptr}));
     run.expect("nothing was read", model == nullptr);

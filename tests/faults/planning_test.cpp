@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml-cpp.h"
 #include "tests/faults/small_model.hpp"
 #include "tests/faults/sweep.hpp"
-#include "ggml-cpp.h"
 
 namespace heddle::faults {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 void allocate_graph(Run& run) {
     const SmallModel model(run);
     ggml_cgraph* graph = model.graph();
-    const ggml_gallocr_ptr allocator(run.made(
-        "the allocator", [] { return ggml_gallocr_new(ggml_backend_cpu_buffer_type()); }));
+    const ggml_gallocr_ptr allocator(
+        run.made("the allocator", [] { return ggml_gallocr_new(ggml_backend_cpu_buffer_type()); }));
     std::size_t measured = 0;
     run.done("measuring", [&] {
         ggml_gallocr_reserve_n_size(allocator.get(), graph, nullptr, nullptr, &measured);

@@ -7,6 +7,7 @@
 
 #include "ggml-backend.h"
 #include "heddle/plugins.h"
+#include "tests/faults/allocation_faults.hpp"
 #include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
@@ -44,12 +45,12 @@ enum heddle_plugin_status status_of_plugin(enum heddle_plugin_status none) {
     return none;
 }
 
-/// Unloads the plug-in, however often that takes.
+/// Unloads the plug-in if it is still there. That needs memory, so there is some again.
 struct Unload {
     ~Unload() {
-        while (ggml_backend_reg_t loaded = ggml_backend_reg_by_name("good")) {
-            ggml_backend_unload(loaded);
-        }
+        disarm();
+        ggml_backend_reg_t loaded = ggml_backend_reg_by_name("good");
+        if (loaded != nullptr) ggml_backend_unload(loaded);
     }
 };
 

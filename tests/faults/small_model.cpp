@@ -20,9 +20,8 @@ SmallModel::SmallModel(Run& run)
     : context_(run.made("the context of the model", [] {
           return ggml_init({.mem_size = 1 << 18, .mem_buffer = nullptr, .no_alloc = true});
       })) {
-    words_ = run.made("the words", [&] {
-        return ggml_new_tensor_1d(context_.get(), GGML_TYPE_I32, kTokens);
-    });
+    words_ = run.made("the words",
+                      [&] { return ggml_new_tensor_1d(context_.get(), GGML_TYPE_I32, kTokens); });
     positions_ = run.made("the positions", [&] {
         return ggml_new_tensor_1d(context_.get(), GGML_TYPE_I32, kTokens);
     });
@@ -70,26 +69,23 @@ void SmallModel::fill(Run& run) const {
          tensor = ggml_get_next_tensor(context(), tensor)) {
         if (tensor->op != GGML_OP_NONE || tensor->type != GGML_TYPE_F32) continue;
         numbers(values, seed++);
-        run.done("filling weights", [&] {
-            ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
-        });
+        run.done("filling weights",
+                 [&] { ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor)); });
     }
-    std::array<std::int32_t, kTokens> words{3, 1, 4, 1, 5, 9, 2, 6}, positions{0, 1, 2, 3, 4, 5, 6, 7};
-    run.done("filling the words", [&] {
-        ggml_backend_tensor_set(words_, words.data(), 0, sizeof words);
-    });
-    run.done("filling the positions", [&] {
-        ggml_backend_tensor_set(positions_, positions.data(), 0, sizeof positions);
-    });
+    std::array<std::int32_t, kTokens> words{3, 1, 4, 1, 5, 9, 2, 6},
+        positions{0, 1, 2, 3, 4, 5, 6, 7};
+    run.done("filling the words",
+             [&] { ggml_backend_tensor_set(words_, words.data(), 0, sizeof words); });
+    run.done("filling the positions",
+             [&] { ggml_backend_tensor_set(positions_, positions.data(), 0, sizeof positions); });
 }
 
 void SmallModel::check(Run& run) const {
     static std::array<float, kResults> first;
     static bool is_known = false;
     std::array<float, kResults> values;
-    run.done("reading the result", [&] {
-        ggml_backend_tensor_get(result_, values.data(), 0, sizeof values);
-    });
+    run.done("reading the result",
+             [&] { ggml_backend_tensor_get(result_, values.data(), 0, sizeof values); });
     if (!is_known) first = values;
     is_known = true;
     run.expect("the result is a number", std::isfinite(values[0]) && values[0] != 0);

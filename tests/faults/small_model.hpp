@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "tests/faults/sweep.hpp"
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
+#include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
 
@@ -33,8 +33,7 @@ private:
 
     template <class Function, class... Args>
     ggml_tensor* node(Run& run, Function* function, Args... args) {
-        return run.made("a node of the model",
-                        [&] { return function(context_.get(), args...); });
+        return run.made("a node of the model", [&] { return function(context_.get(), args...); });
     }
 
     ggml_tensor* attention(Run& run, ggml_tensor* x);

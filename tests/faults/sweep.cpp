@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -49,6 +50,15 @@ void tell_and_die(int signal) {
 }
 
 void ignore_message(ggml_log_level, const char*, void*) {}
+
+void prepare() {
+    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    ggml_log_set(ignore_message, nullptr);
+    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGALRM}) std::signal(signal, tell_and_die);
+    arm(1, Fault::once);  // the first backtrace loads the unwinder
+    std::free(std::malloc(1));
+    disarm();
+}
 
 /// Runs the scenario; false if it gave up.
 bool completes(Scenario scenario, Answer answer) {
@@ -125,14 +135,20 @@ void Run::failed_again(const char* what) {
     throw GaveUp{};
 }
 
-void sweep(Scenario scenario) {
-    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
-    ggml_log_set(ignore_message, nullptr);
-    for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGALRM}) std::signal(signal, tell_and_die);
-    arm(1, Fault::once);  // the first backtrace loads the unwinder
-    free(malloc(1));
+FirstUse first_use(Scenario scenario, long number) {
+    prepare();
+    current_number = number;
+    alarm(kMostSeconds);
+    arm(number, Fault::once);
+    completes(scenario, Answer::gives_up);
     disarm();
+    if (!fired()) return nothing_failed;
+    return completes(scenario, Answer::gives_up) && !testing::Test::HasFailure() ? survived
+                                                                                 : went_wrong;
+}
 
+void sweep(Scenario scenario) {
+    prepare();
     int failures = 0;
     warm_up(scenario);
     for (const Pass& pass : kPasses) {

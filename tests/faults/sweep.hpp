@@ -85,4 +85,10 @@ using Scenario = void (*)(Run& run);
 /// allocated, and afterwards run as if nothing had been.
 void sweep(Scenario scenario);
 
+/// What became of a scenario in a process that has used nothing of the library before.
+enum FirstUse { survived = 0, went_wrong = 1, nothing_failed = 2 };
+
+/// Runs `scenario` with its `number`-th allocation failing, and once more with none.
+FirstUse first_use(Scenario scenario, long number);
+
 }  // namespace heddle::faults

@@ -118,7 +118,12 @@ TEST_P(GoldenFile, ProgramsBuildTheRecordedGraph) {
         const auto build = build_graph(golden, **context);
         ASSERT_TRUE(build) << build.error().message;
         EXPECT_NE(build->graph, nullptr) << golden.name;
-        EXPECT_EQ(build->needs_backward.empty(), golden.gradients.empty()) << golden.name;
+        ASSERT_FALSE(build->steps.empty()) << golden.name;
+        EXPECT_EQ(build->steps.back(), Step::compute) << golden.name;
+        for (const GraphTensor& recorded : golden.gradients) {
+            EXPECT_NE(gradient_of(*build->graph, *build->tensors.at(recorded.number)), nullptr)
+                << golden.name << ": t" << recorded.number;
+        }
         for (const Tensor* node : nodes_of(*build->graph)) {
             const auto result = check_node(*node);
             EXPECT_TRUE(result) << golden.name << ": " << result.error().message;

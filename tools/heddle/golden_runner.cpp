@@ -149,26 +149,41 @@ Bytes read_dense(const Tensor& tensor) {
     return dense;
 }
 
-Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) {
-    HEDDLE_TRY_ASSIGN(auto context, golden::make_graph_context(golden));
-    HEDDLE_TRY_ASSIGN(const auto built, golden::build_graph(golden, *context));
-    if (!built.needs_backward.empty()) {
-        return Outcome{.kind = Outcome::Kind::not_yet, .what = built.needs_backward.front()};
-    }
-    for (const Tensor* node : nodes_of(*built.graph)) {
-        if (ggml_backend_dev_supports_op(target.device(), node)) continue;
-        return Outcome{.kind = Outcome::Kind::declined,
-                       .what = text(name_of(*node), ": ", heddle_last_error())};
-    }
-    const ggml_backend_buffer_ptr memory(
-        ggml_backend_alloc_ctx_tensors(context.get(), target.stream()));
+/// Memory for all tensors of a graph, leafs filled as recorded.
+Result<ggml_backend_buffer_ptr> upload(const golden::GraphCase& golden,
+                                       const golden::GraphBuild& built, Context& context,
+                                       const Target& target) {
+    ggml_backend_buffer_ptr memory(ggml_backend_alloc_ctx_tensors(&context, target.stream()));
     if (memory == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
     for (const golden::GraphTensor& leaf : golden.leafs) {
         ggml_backend_tensor_set(built.tensors.at(leaf.number), leaf.bytes.data(), 0,
                                 leaf.bytes.size());
     }
-    if (ggml_backend_graph_compute(target.stream(), built.graph) != GGML_STATUS_SUCCESS) {
-        return failure(Errc::device, heddle_last_error());
+    return memory;
+}
+
+Result<> perform(golden::Step step, Graph& graph, const Target& target) {
+    if (step == golden::Step::reset) {
+        heddle_clear_error();
+        ggml_graph_reset(&graph);  // says that it failed only through the sentence
+        const std::string_view sentence = heddle_last_error();
+        return sentence.empty() ? ok() : failure(Errc::device, sentence);
+    }
+    if (ggml_backend_graph_compute(target.stream(), &graph) == GGML_STATUS_SUCCESS) return ok();
+    return failure(Errc::device, heddle_last_error());
+}
+
+Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) {
+    HEDDLE_TRY_ASSIGN(auto context, golden::make_graph_context(golden));
+    HEDDLE_TRY_ASSIGN(const auto built, golden::build_graph(golden, *context));
+    for (const Tensor* node : nodes_of(*built.graph)) {
+        if (ggml_backend_dev_supports_op(target.device(), node)) continue;
+        return Outcome{.kind = Outcome::Kind::declined,
+                       .what = text(name_of(*node), ": ", heddle_last_error())};
+    }
+    HEDDLE_TRY_ASSIGN(const auto memory, upload(golden, built, *context, target));
+    for (const golden::Step step : built.steps) {
+        HEDDLE_TRY(perform(step, *built.graph, target));
     }
     Outcome outcome;
     for (const auto* tensors : {&golden.outputs, &golden.changed_leafs}) {
@@ -176,6 +191,12 @@ Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) 
             const Bytes bytes = read_dense(*built.tensors.at(recorded.number));
             judge(outcome, golden::compare_tensor(golden, recorded, bytes));
         }
+    }
+    for (const golden::GraphTensor& recorded : golden.gradients) {
+        const Tensor& x = *built.tensors.at(recorded.number);
+        const Tensor* gradient = ggml_graph_get_grad(built.graph, &x);
+        if (gradient == nullptr) return invalid(describe(x), " has no gradient");
+        judge(outcome, golden::compare_tensor(golden, recorded, read_dense(*gradient)));
     }
     return outcome;
 }

@@ -14,7 +14,6 @@ struct Outcome {
         passed,
         failed,
         declined,  ///< the device says it cannot do this
-        not_yet,   ///< needs what the library does not have
     };
     Kind kind = Kind::passed;
     double error = 0;

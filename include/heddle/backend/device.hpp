@@ -262,13 +262,15 @@ private:
 };
 
 /// The one registration of class R, made by the first call; null if that fails, with the reason
-/// reported. Never destroyed: devices are used until the process ends.
+/// reported, and the next call tries again. Never destroyed: devices are used until the process
+/// ends.
 template <class R>
 ggml_backend_reg_t registration() noexcept {
-    static Immortal<R> storage;
-    static const ggml_backend_reg_t handle =
-        ask<ggml_backend_reg_t>(nullptr, [] { return storage.make().handle(); });
-    return handle;
+    return ask<ggml_backend_reg_t>(nullptr, [] {
+        static Immortal<R> storage;
+        static const ggml_backend_reg_t handle = storage.make().handle();
+        return handle;
+    });
 }
 
 }  // namespace heddle::plugin

@@ -128,7 +128,7 @@ TEST_F(ExecuteTest, HandsOutScratchAndMode) {
 TEST_F(ExecuteTest, AFailureEndsTheRunAfterItsNode) {
     bool later = false;
     Tensor* bad = step(3, [](const Task& task) {
-        task.fail("row 7 of 5");
+        task.fail([] { return "row 7 of 5"; });
         task.sync();
     });
     step(1, [&](const Task&) { later = true; });

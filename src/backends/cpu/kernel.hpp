@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,9 +52,16 @@ struct Task {
         if (count > 1) gate->sync();
     }
 
-    /// Reports data that cannot be computed with, such as an index out of range. The node's result
-    /// is void, the graph stops after it; the task still returns normally.
-    void fail(std::string message) const { gate->fail(std::move(message)); }
+    /// Reports data that cannot be computed with, such as an index out of range; `sentence()` says
+    /// what. The node's result is void, the graph stops after it; the task still returns normally.
+    template <class Sentence>
+    void fail(const Sentence& sentence) const noexcept {
+        try {
+            gate->fail(sentence());
+        } catch (const std::bad_alloc&) {
+            gate->fail("out of memory");  // short enough to need none
+        }
+    }
 };
 
 /// What a node wants: how many tasks, and bytes of scratch memory for all of them together.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <fstream>
 #include <mutex>
+#include <new>
 
 namespace heddle::cpu {
 namespace {
@@ -75,7 +76,11 @@ NumaGuard::NumaGuard() {
 }
 
 NumaGuard::~NumaGuard() {
-    if (!before_.empty()) static_cast<void>(pin_thread(before_).has_value());
+    try {
+        if (!before_.empty()) static_cast<void>(pin_thread(before_).has_value());
+    } catch (const std::bad_alloc&) {
+        // The thread stays where it is: slower perhaps, but nothing else.
+    }
 }
 
 }  // namespace heddle::cpu

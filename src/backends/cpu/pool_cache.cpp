@@ -18,6 +18,7 @@ namespace {
 class PoolCache {
 public:
     PoolCache() {
+        idle_.reserve(kMostIdle);  // giving back needs no memory
 #if defined(__unix__) || defined(__APPLE__)
         // A forked child has none of the threads: it forgets the pools, and makes its own.
         pthread_atfork([] { cache().lock_.lock(); }, [] { cache().lock_.unlock(); },
@@ -48,7 +49,7 @@ public:
         return taken;
     }
 
-    void give_back(std::unique_ptr<ThreadPool> pool) {
+    void give_back(std::unique_ptr<ThreadPool> pool) noexcept {
         std::unique_ptr<ThreadPool> surplus;  // ended after the lock is open again
         const std::lock_guard guard(lock_);
         if (idle_.size() >= kMostIdle) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #include "backends/cpu/numa.hpp"
@@ -51,6 +52,16 @@ int cpus_for_pool(const ggml_threadpool_params& params) {
 
 void warn(const Result<>& result) {
     if (!result) log_line(GGML_LOG_LEVEL_WARN, "thread pool: ", result.error().message);
+}
+
+/// Pins the calling thread to what `choose` gives. A thread that cannot be pinned, be it for want
+/// of memory, works all the same.
+template <class Choose>
+void pin_if_possible(const Choose& choose) noexcept {
+    try {
+        if (const CpuList cpus = choose(); !cpus.empty()) warn(pin_thread(cpus));
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 }  // namespace
@@ -132,9 +143,11 @@ void ggml_threadpool::stop_threads() {
     }
 }
 
-void ggml_threadpool::settle_thread(int index) const {
-    warn(set_thread_priority(params_.prio));
-    if (const CpuList cpus = cpus_for_thread(params_, index); !cpus.empty()) warn(pin_thread(cpus));
+void ggml_threadpool::settle_thread(int index) const noexcept {
+    pin_if_possible([&] {
+        warn(set_thread_priority(params_.prio));
+        return cpus_for_thread(params_, index);
+    });
 }
 
 void ggml_threadpool::pause() { paused_.store(true); }
@@ -253,9 +266,7 @@ void ggml_threadpool::work_of_thread(int index) {
         if (stopping_.load()) return;
         wake_after(index, count_of(ticket));
         if (!placed && numa_policy().is_numa()) {
-            if (const CpuList cpus = numa_policy().cpus_for(index); !cpus.empty()) {
-                warn(pin_thread(cpus));
-            }
+            pin_if_possible([&] { return numa_policy().cpus_for(index); });
             placed = true;
         }
         work_on(index, ticket);

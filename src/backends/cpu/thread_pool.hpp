@@ -85,7 +85,7 @@ private:
     explicit ggml_threadpool(const Params& params);
     heddle::Result<> start_threads();
     void stop_threads();
-    void settle_thread(int index) const;
+    void settle_thread(int index) const noexcept;
 
     void work_of_thread(int index);
     std::uint64_t wait_for_job(int index, std::uint64_t seen);

@@ -37,22 +37,30 @@ void Board::give_back(std::size_t bytes) {
 
 int Board::enter(const Worker& worker) {
     const std::lock_guard guard(lock_);
-    workers_.push_back(&worker);
+    const auto vacant = std::find(workers_.begin(), workers_.end(), nullptr);
+    if (vacant != workers_.end()) {
+        *vacant = &worker;
+    } else {
+        workers_.push_back(&worker);
+    }
     return ++streams_;
 }
 
 void Board::leave(const Worker& worker) {
     const std::lock_guard guard(lock_);
-    workers_.erase(std::find(workers_.begin(), workers_.end(), &worker));
+    *std::find(workers_.begin(), workers_.end(), &worker) = nullptr;  // others keep their places
 }
 
-void Board::drain() const {
-    std::vector<Ticket> tickets;
-    {
-        const std::lock_guard guard(lock_);
-        for (const Worker* worker : workers_) tickets.push_back(worker->last());
+void Board::drain() const noexcept {
+    for (std::size_t i = 0;; ++i) {
+        Ticket ticket;
+        {
+            const std::lock_guard guard(lock_);
+            if (i == workers_.size()) return;
+            if (workers_[i] != nullptr) ticket = workers_[i]->last();
+        }
+        ticket.wait();
     }
-    for (const Ticket& ticket : tickets) ticket.wait();
 }
 
 }  // namespace heddle::sim

@@ -30,14 +30,15 @@ public:
     int enter(const Worker& worker);
     void leave(const Worker& worker);
 
-    /// Until all that streams were given is really done. Virtual time does not move.
-    void drain() const;
+    /// Until all that streams were given is really done. Virtual time does not move. Needs no
+    /// memory: buffers call it when they go.
+    void drain() const noexcept;
 
 private:
     mutable std::mutex lock_;
     std::size_t taken_ = 0;
     int streams_ = 0;
-    std::vector<const Worker*> workers_;
+    std::vector<const Worker*> workers_;  ///< null where a stream has left
 };
 
 }  // namespace heddle::sim

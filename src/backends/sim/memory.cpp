@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <new>
 
 #include "core/context.hpp"
 
@@ -65,7 +66,11 @@ SimBuffer::SimBuffer(Board& board, Bytes bytes, std::size_t size)
 Result<std::unique_ptr<SimBuffer>> SimBuffer::make(Board& board, std::size_t size) {
     HEDDLE_TRY(board.take(size));
     auto bytes = Bytes::make(size);
-    if (bytes) return std::unique_ptr<SimBuffer>(new SimBuffer(board, *std::move(bytes), size));
+    if (bytes) {
+        auto* made = new (std::nothrow) SimBuffer(board, *std::move(bytes), size);
+        if (made != nullptr) return std::unique_ptr<SimBuffer>(made);
+        bytes = Error{Errc::out_of_memory, "out of memory"};
+    }
     board.give_back(size);
     return std::move(bytes).error();
 }

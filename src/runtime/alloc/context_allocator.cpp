@@ -74,10 +74,8 @@ private:
 
     template <class Action>
     Result<> noted(Tensor& tensor, Action action) {
-        const Before before{&tensor, tensor.data};
-        HEDDLE_TRY(action());
-        placed_.push_back(before);
-        return ok();
+        placed_.push_back({&tensor, tensor.data});  // first: it may run out of memory
+        return action();
     }
 
     std::vector<Before> placed_;
@@ -117,7 +115,7 @@ Result<Buffer*> allocate_context(Context& context, BufferType& type) {
         Buffer* buffer = nullptr;
         if (range.size > 0) {
             HEDDLE_TRY_ASSIGN(buffer, allocate(type, range.size));
-            owned.emplace_back(buffer);
+            owned.push_back(OwnedBuffer(buffer));
         }
         HEDDLE_TRY(place_range(range, buffer, placer));
     }

@@ -24,8 +24,8 @@ public:
         std::uint32_t at;     ///< where it lies, once found
     };
 
-    /// How long to look, in steps: always if the memory found is above `good`, and how much longer
-    /// if it is above `bad`.
+    /// How many steps to spend on improving the best of the usual orders while it takes more than
+    /// `good` units, and while it takes more than `bad`.
     struct Effort {
         std::uint32_t good, bad;
         std::size_t steps, steps_if_bad;
@@ -35,11 +35,15 @@ public:
     static constexpr std::uint32_t kTooMany = UINT32_MAX / 4;
 
     /// `peak` is a time when the most units are alive, `limit`, at most kTooMany, what must not be
-    /// reached.
-    FirstFit(std::vector<Item> items, std::int32_t peak, std::uint32_t limit)
-        : items_(std::move(items)), peak_(peak), best_(limit), order_(items_.size()) {
-        placed_.reserve(items_.size());
+    /// reached. No item crosses a multiple of `chunk`, and none is larger.
+    FirstFit(std::vector<Item> items, std::int32_t peak, std::uint32_t limit, std::uint32_t chunk)
+        : items_(std::move(items)),
+          peak_(peak),
+          chunk_(chunk),
+          best_(limit),
+          order_(items_.size()) {
         at_.resize(items_.size());
+        divide_time();
     }
 
     /// False if every order it tried reaches the limit. Equal items give equal results.
@@ -59,20 +63,46 @@ public:
     std::uint32_t used() const { return best_; }
 
 private:
-    /// Which of the items alive at the peak are placed before all others. All of them are, so that
-    /// there is no gap at the peak; this says in what order. The rest follows by size.
+    /// Items alive at the peak are placed before all others, so that there is no gap then: in which
+    /// order, or `none` if they are like the others. The rest follows by size.
     enum class Bottom { far_reaching, long_lived, late, early, none };
+
+    static constexpr std::size_t kItemsPerPeriod = 48;
 
     struct Placed {
         std::uint32_t begin, end;
         std::int32_t first, last;
     };
 
-    /// 16 times the logarithm to base 2, the part behind the point read off the leading digits.
+    /// A part of the time, and what is placed and alive in it, by address. A short life need not be
+    /// compared with what lives long before or after.
+    struct Period {
+        std::vector<Placed> placed;
+        std::size_t next = 0;  ///< how far the search for the current item came
+    };
+    struct Span {
+        std::uint32_t first, last;
+    };
+
+    /// 4096 times the logarithm to base 2, the part behind the point read off the leading digits.
     static std::uint32_t logarithm(std::uint32_t value) {
         const auto power = static_cast<std::uint32_t>(std::bit_width(value)) - 1;
         return (power << 12) +
                static_cast<std::uint32_t>((std::uint64_t{value} << 12 >> power) - 4096);
+    }
+
+    void divide_time() {
+        std::int32_t end = 0;
+        for (const Item& item : items_) end = std::max(end, item.last);
+        const std::size_t count = std::clamp<std::size_t>(items_.size() / kItemsPerPeriod, 1, 256);
+        periods_.resize(count);
+        const auto period_at = [&](std::int32_t time) {
+            return static_cast<std::uint32_t>(static_cast<std::size_t>(time) * count /
+                                              (static_cast<std::size_t>(end) + 1));
+        };
+        for (const Item& item : items_) {
+            spans_.push_back({period_at(item.first), period_at(item.last)});
+        }
     }
 
     std::uint32_t urgency(const Item& item, Bottom bottom) const {
@@ -95,7 +125,7 @@ private:
             }
             return before_all_others | static_cast<std::uint32_t>(key);
         }
-        // Long lives make up for a little size: about size * life^0.1, never above 2^23.
+        // Long lives make up for a little size: about size * life^0.1, always below 2^24.
         return 64 * logarithm(item.size) + 7 * logarithm(life);
     }
 
@@ -112,7 +142,7 @@ private:
 
     /// Places items in order up to the first that reaches `limit`, and says which one that is.
     std::size_t try_order(std::uint32_t limit) {
-        placed_.clear();
+        for (Period& period : periods_) period.placed.clear();
         top_ = 0;
         std::size_t done = 0;
         for (; done < order_.size() && top_ < limit; ++done) place(order_[done]);
@@ -121,22 +151,52 @@ private:
 
     void place(std::uint32_t index) {
         const Item item = items_[index];
+        const Span span = spans_[index];
+        for (std::uint32_t i = span.first; i <= span.last; ++i) periods_[i].next = 0;
         std::uint32_t address = 0;
-        std::size_t next = 0;
-        const Placed* const placed = placed_.data();
-        const std::size_t count = placed_.size();
+        for (std::uint32_t agreed = 0, i = span.first; agreed <= span.last - span.first; ++agreed) {
+            const std::uint32_t higher = lowest_fit(periods_[i], item, address);
+            if (higher != address) agreed = 0;
+            address = higher;
+            i = i == span.last ? span.first : i + 1;
+        }
+        for (std::uint32_t i = span.first; i <= span.last; ++i) insert(periods_[i], item, address);
+        at_[index] = address;
+        top_ = std::max(top_, address + item.size);
+    }
+
+    /// The lowest address from `address` on that is free in one period. Continues where the search
+    /// for this item stopped last: what lies before that is no obstacle higher up.
+    std::uint32_t lowest_fit(Period& period, const Item& item, std::uint32_t address) {
+        const Placed* const placed = period.placed.data();
+        const std::size_t count = period.placed.size();
+        std::size_t next = period.next;
+        steps_ -= next;
+        address = inside_chunk(address, item.size);
         for (; next < count && placed[next].begin < address + item.size; ++next) {
             // Without a branch that nobody could predict.
             const bool together =
                 (placed[next].first <= item.last) & (placed[next].last >= item.first);
-            address = std::max(address, together ? placed[next].end : 0);
+            const std::uint32_t above = std::max(address, together ? placed[next].end : 0);
+            address = inside_chunk(above, item.size);
         }
         steps_ += next + 1;
-        while (next > 0 && placed[next - 1].begin > address) --next;
-        placed_.insert(placed_.begin() + static_cast<std::ptrdiff_t>(next),
-                       {address, address + item.size, item.first, item.last});
-        at_[index] = address;
-        top_ = std::max(top_, address + item.size);
+        period.next = next;
+        return address;
+    }
+
+    /// The lowest address from `address` on from which `size` units lie in one chunk.
+    std::uint32_t inside_chunk(std::uint32_t address, std::uint32_t size) const {
+        if (chunk_ >= kTooMany) return address;
+        const std::uint32_t end = address - address % chunk_ + chunk_;
+        return address + size <= end ? address : end;
+    }
+
+    static void insert(Period& period, const Item& item, std::uint32_t address) {
+        std::size_t next = period.next;
+        while (next > 0 && period.placed[next - 1].begin > address) --next;
+        period.placed.insert(period.placed.begin() + static_cast<std::ptrdiff_t>(next),
+                             {address, address + item.size, item.first, item.last});
     }
 
     void keep_order() {
@@ -175,10 +235,11 @@ private:
 
     std::vector<Item> items_;
     std::int32_t peak_;
-    std::uint32_t best_, top_ = 0;
+    std::uint32_t chunk_, best_, top_ = 0;
     std::vector<std::uint64_t> keys_;
     std::vector<std::uint32_t> order_, best_order_, at_;
-    std::vector<Placed> placed_;  ///< by address
+    std::vector<Period> periods_;
+    std::vector<Span> spans_;  ///< the periods each item lives in
     std::size_t steps_ = 0;
 };
 

@@ -24,24 +24,40 @@ Result<std::vector<OwnedBuffer>> allocate_chunks(BufferType& type,
     std::vector<OwnedBuffer> chunks;
     for (const std::size_t size : sizes) {
         HEDDLE_TRY_ASSIGN(Buffer* const buffer, allocate(type, request_of(size, alignment)));
-        chunks.emplace_back(buffer);
+        chunks.push_back(OwnedBuffer(buffer));
         set_usage(*buffer, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     }
     return chunks;
 }
 
+/// Tensors that are getting memory. They lose it again unless all get theirs.
+class Placed {
+public:
+    Placed() = default;
+    Placed(const Placed&) = delete;
+    Placed& operator=(const Placed&) = delete;
+    ~Placed() {
+        for (Tensor* tensor : tensors_) tensor->buffer = nullptr, tensor->data = nullptr;
+    }
+
+    void add(Tensor* tensor) { tensors_.push_back(tensor); }  ///< before it gets its memory
+    void keep() { tensors_.clear(); }
+
+private:
+    std::vector<Tensor*> tensors_;
+};
+
 /// Gives views the memory of their roots, where those have some.
-Result<> place_if_view(Tensor* tensor, std::vector<Tensor*>& placed) {
+Result<> place_if_view(Tensor* tensor, Placed& placed) {
     if (tensor == nullptr || tensor->view_src == nullptr || tensor->buffer != nullptr) return ok();
     const Tensor& root = *tensor->view_src;
     // Without a buffer it was made outside; without data it is only there to ask questions with.
     if (root.buffer == nullptr || root.data == nullptr) return ok();
-    HEDDLE_TRY(place_view(*tensor));
-    placed.push_back(tensor);
-    return ok();
+    placed.add(tensor);
+    return place_view(*tensor);
 }
 
-Result<> place_views(const Graph& graph, std::vector<Tensor*>& placed) {
+Result<> place_views(const Graph& graph, Placed& placed) {
     for (Tensor* leaf : leafs_of(graph)) HEDDLE_TRY(place_if_view(leaf, placed));
     for (Tensor* node : nodes_of(graph)) {
         for (Tensor* source : node->src) HEDDLE_TRY(place_if_view(source, placed));
@@ -226,21 +242,14 @@ Result<> ggml_gallocr::place_all(Graph& graph) {
     for (Arena& arena : arenas_) {
         for (const OwnedBuffer& chunk : arena.chunks) reset_buffer(*chunk);
     }
-    std::vector<Tensor*> placed;
-    const auto place_everything = [&]() -> Result<> {
-        for (const alloc::Tenant& tenant : finder_.latest().tenants) {
-            HEDDLE_TRY(place(tenant));
-            placed.push_back(tenant.tensor);
-        }
-        return place_views(graph, placed);
-    };
-    auto done = place_everything();
-    if (done) return done;
-    for (Tensor* tensor : placed) {
-        tensor->buffer = nullptr;
-        tensor->data = nullptr;
+    Placed placed;
+    for (const alloc::Tenant& tenant : finder_.latest().tenants) {
+        placed.add(tenant.tensor);
+        HEDDLE_TRY(place(tenant));
     }
-    return done;
+    HEDDLE_TRY(place_views(graph, placed));
+    placed.keep();
+    return ok();
 }
 
 Result<> ggml_gallocr::place(const alloc::Tenant& tenant) {

@@ -47,26 +47,44 @@ std::size_t home_slot(const Tensor* tensor, std::size_t mask) {
 }
 
 /// Asks for the parts of a tensor that are read here, long before they are: in large graphs waiting
-/// for memory is most of the time.
-void fetch(const Tensor* tensor) {
+/// for memory is most of the time. Inlined in any case: compilers leave out calls of functions that
+/// do nothing else, as they have no effect.
+[[gnu::always_inline]] inline void fetch(const Tensor* tensor) {
     const auto* lines = reinterpret_cast<const char*>(tensor);
     for (std::size_t at = 0; at < offsetof(Tensor, name); at += 64) __builtin_prefetch(lines + at);
     __builtin_prefetch(&tensor->data);
 }
 
-void fetch_ahead(std::span<Tensor* const> nodes, std::size_t i) {
-    if (i + 16 >= nodes.size()) return;
-    fetch(nodes[i + 16]);
-    for (const Tensor* source : nodes[i + 8]->src) {
-        if (source != nullptr) __builtin_prefetch(&source->data);
-    }
-}
+/// Graphs up to that many nodes stay in the caches together with the tables here.
+constexpr std::size_t kFewNodes = 1 << 12;
 
 std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
     return ids.empty() ? 0 : ids[index];
 }
 
 }  // namespace
+
+/// Nodes first, then what they point to, then where it is in the tables: each step needs what the
+/// one before asked for.
+[[gnu::always_inline]] inline void LifetimeFinder::fetch_ahead(std::span<Tensor* const> nodes,
+                                                               std::size_t i) const {
+    const std::size_t mask = slots_.size() - 1;
+    fetch(nodes[i + 16]);
+    const Tensor& soon = *nodes[i + 8];
+    __builtin_prefetch(&slots_[home_slot(&soon, mask)]);
+    if (soon.view_src != nullptr) __builtin_prefetch(&soon.view_src->data);
+    for (const Tensor* source : soon.src) {
+        if (source == nullptr) continue;
+        __builtin_prefetch(&source->data);
+        __builtin_prefetch(&slots_[home_slot(source, mask)]);
+    }
+    for (const Tensor* source : nodes[i + 4]->src) {
+        if (source == nullptr) continue;
+        if (source->view_src != nullptr) __builtin_prefetch(&source->view_src->data);
+        const std::uint32_t slot = slots_[home_slot(source, mask)];
+        if (slot != 0) __builtin_prefetch(&entries_[slot - 1]);
+    }
+}
 
 Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignment& assignment) {
     const auto nodes = nodes_of(graph);
@@ -75,11 +93,12 @@ Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignme
     clear(nodes.size() + leafs.size());
 
     for (std::size_t i = 0; i < leafs.size(); ++i) {
+        if (i + 16 < leafs.size()) __builtin_prefetch(&leafs[i + 16]->data);
         HEDDLE_TRY(scan_leaf(*leafs[i], id_at(assignment.leafs, i)));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const auto now = static_cast<std::int32_t>(i + 1);
-        fetch_ahead(nodes, i);
+        if (nodes.size() > kFewNodes && i + 16 < nodes.size()) fetch_ahead(nodes, i);
         HEDDLE_TRY(scan_node(*nodes[i], id_at(assignment.nodes, i), now));
     }
     finish_scan(static_cast<std::int32_t>(nodes.size() + 1));

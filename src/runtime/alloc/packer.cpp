@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <optional>
+#include <numeric>
 #include <utility>
 
 #include "runtime/alloc/first_fit.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 /// A packing is good if it exceeds the bound by no more than one part in so many, and bad if by
 /// more than one in so many: worth much more work.
-constexpr std::size_t kGood = 80, kBad = 13;
+constexpr std::size_t kGood = 50, kBad = 12;
 
 /// Steps taken to improve a packing that is not good, and one that is bad. A step is one or two
 /// nanoseconds.
@@ -26,8 +26,12 @@ constexpr std::size_t kMostSearched = 1024;
 
 /// Blocks are tiny, and not worth a search, if all up to their size together take no more than one
 /// part in so many of the memory: on average over time, and at any time.
-constexpr double kTinyOnAverage = 400;
-constexpr std::size_t kTinyAtMost = 100;
+constexpr double kTinyOnAverage = 200;
+constexpr std::size_t kTinyAtMost = 60;
+
+/// What to put to the bottom when a sweep begins: what stays longest divides nothing there.
+std::int32_t latest(const Block& block) { return block.last; }
+std::int32_t earliest(const Block& block) { return -block.first; }
 
 class Packer {
 public:
@@ -42,9 +46,10 @@ public:
             if (total_ <= limit) return std::move(best_);
             total_ = SIZE_MAX;
         }
-        for (const std::size_t pivot : {profile_.end, profile_.peak, std::size_t{0}}) {
-            sweep(pivot, limit, total_ - 1);
-        }
+        sweep(profile_.end, limit, total_ - 1, earliest);
+        sweep(profile_.peak, limit, total_ - 1, latest);
+        sweep(0, limit, total_ - 1, latest);
+        if (total_ > good()) search(limit);
         return std::move(best_);
     }
 
@@ -53,21 +58,17 @@ private:
 
     /// Cheap attempts first; the next one only if that was not good.
     void pack_one_chunk() {
-        if (sweep(profile_.end, sum_, good()) || search()) return;
-        sweep(profile_.peak, sum_, total_ - 1);
-        if (total_ > good()) sweep(profile_.end, sum_, total_ - 1);
+        if (sweep(profile_.end, sum_, good(), earliest) || search(sum_)) return;
+        sweep(profile_.peak, sum_, total_ - 1, latest);
+        if (total_ > good()) sweep(profile_.peak, sum_, total_ - 1, earliest);
     }
 
-    /// What reaches furthest from the pivot goes to the bottom, where it divides nothing.
-    bool sweep(std::size_t pivot, std::size_t capacity, std::size_t most) {
-        const auto key = [&](const Block& block) {
-            return pivot == profile_.end ? -block.first : block.last;
-        };
+    template <class Key>
+    bool sweep(std::size_t pivot, std::size_t capacity, std::size_t most, Key key) {
         if (!sweep_.run(pivot, capacity, most, key)) return false;
         total_ = sweep_.total();
-        const std::size_t bound = best_.bound;
         best_ = sweep_.result();
-        best_.bound = bound;
+        best_.bound = profile_.bound;
         return true;
     }
 
@@ -75,7 +76,9 @@ private:
     std::vector<Block> blocks_below(std::size_t size) const;
     int unit_of(std::size_t size) const;
     std::vector<FirstFit::Item> items_from(std::size_t size, int shift) const;
-    bool search();
+    bool search(std::size_t capacity);
+    bool adopt(const FirstFit& fit, int shift, std::size_t chunk, std::size_t tiny,
+               const Sweep& upper);
 
     std::span<const Block> blocks_;
     Profile profile_;
@@ -99,14 +102,13 @@ std::size_t Packer::tiny_size() const {
     return digits == 0 ? 1 : std::size_t{1} << (digits - 1);
 }
 
-/// Searches for a good order of all but tiny blocks; those lie above them. False if there are too
-/// many, or too large ones.
-bool Packer::search() {
+/// Searches for a good order of all but tiny blocks; those lie above them, if that does not need
+/// another chunk. False if it finds nothing better: for too many blocks, or too large ones.
+bool Packer::search(std::size_t capacity) {
     if (blocks_.size() > 2 * kMostSearched) return false;
-    std::size_t tiny = tiny_size();
+    std::size_t tiny = capacity < sum_ ? 1 : tiny_size();
     std::vector<Block> above = blocks_below(tiny);
     Sweep upper(above, profile_.end);
-    const auto latest = [](const Block& block) { return block.last; };
     if (!upper.run(0, sum_, profile_.bound / kTinyAtMost, latest)) {
         tiny = 1;  // what has no size
         above = blocks_below(tiny);
@@ -120,21 +122,43 @@ bool Packer::search() {
     const auto units = [&](std::size_t size) {
         return static_cast<std::uint32_t>((size - upper.total()) >> shift);
     };
-    FirstFit fit(items_from(tiny, shift), static_cast<std::int32_t>(profile_.peak),
-                 static_cast<std::uint32_t>(2 * (profile_.bound >> shift) + 1));
+    auto items = items_from(tiny, shift);
+    const std::size_t chunk = std::min<std::size_t>(capacity >> shift, FirstFit::kTooMany);
+    const auto largest = std::ranges::max_element(items, {}, &FirstFit::Item::size);
+    if (largest->size > chunk) return false;
+    FirstFit fit(std::move(items), static_cast<std::int32_t>(profile_.peak),
+                 static_cast<std::uint32_t>(2 * (profile_.bound >> shift) + 1),
+                 static_cast<std::uint32_t>(capacity < sum_ ? chunk : FirstFit::kTooMany));
     const std::size_t bad = profile_.bound + profile_.bound / kBad;
     if (!fit.search({units(good()), units(bad), kSteps, kStepsIfBad})) return false;
+    return adopt(fit, shift, capacity < sum_ ? chunk : FirstFit::kTooMany, tiny, upper);
+}
 
+/// Takes what was found if it is better than what there is.
+bool Packer::adopt(const FirstFit& fit, int shift, std::size_t chunk, std::size_t tiny,
+                   const Sweep& upper) {
     const std::size_t top = std::size_t{fit.used()} << shift;
-    total_ = top + upper.total();
-    best_.chunks = {total_};
+    std::vector<std::size_t> chunks(1);
+    for (const FirstFit::Item& item : fit.items()) {
+        if (item.at / chunk >= chunks.size()) chunks.resize(item.at / chunk + 1);
+        std::size_t& used = chunks[item.at / chunk];
+        used = std::max(used, (item.at % chunk + item.size) << shift);
+    }
+    chunks.back() += upper.total();
+    const std::size_t total = std::accumulate(chunks.begin(), chunks.end(), std::size_t{0});
+    if (total >= total_) return false;
+
+    total_ = total;
+    best_.chunks = std::move(chunks);
     best_.places.assign(blocks_.size(), Place{});
     for (const FirstFit::Item& item : fit.items()) {
-        best_.places[item.block].offset = std::size_t{item.at} << shift;
+        best_.places[item.block] = {static_cast<std::uint32_t>(item.at / chunk), (item.at % chunk)
+                                                                                     << shift};
     }
-    const Packing over = upper.result();
-    for (std::size_t i = 0, next = 0; i < blocks_.size(); ++i) {
-        if (blocks_[i].size < tiny) best_.places[i].offset = top + over.places[next++].offset;
+    // There are none but in one chunk, or they have no size and lie at its begin.
+    const std::vector<Place> over = upper.result().places;
+    for (std::size_t i = 0, next = 0; i < blocks_.size() && upper.total() > 0; ++i) {
+        if (blocks_[i].size < tiny) best_.places[i].offset = top + over[next++].offset;
     }
     return true;
 }

@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <random>
 
+#include "runtime/alloc/lifetimes.hpp"
+#include "runtime/alloc/sample_graphs.hpp"
+#include "runtime/buffer_type.hpp"
+#include "runtime/host_buffer.hpp"
+
 namespace heddle::alloc {
 namespace {
 
@@ -90,6 +95,80 @@ TEST(Packer, RandomBlocksAreSoundAndNearTheBound) {
     }
     EXPECT_LE(sum / 100, 1.02);
     EXPECT_LE(worst, 1.10);
+}
+
+TEST(Packer, ABlockThatIsShortLivedAndLargeIsNotTakenForTiny) {
+    // One moment of many blocks in a long time of few: on average over time they are nothing.
+    std::vector<Block> blocks{block(32, 0, 100'000)};
+    for (int i = 0; i < 600; ++i) blocks.push_back(block(32 * (1 + i % 7), 50'000, 50'000 + i % 3));
+    for (int i = 0; i < 50; ++i) blocks.push_back(block(96, 50'001 + i % 2, 50'002 + i % 5));
+    const Packing packing = *pack(blocks, SIZE_MAX / 2);
+    expect_sound(blocks, packing, SIZE_MAX / 2);
+    EXPECT_LE(packing.total(), packing.bound + packing.bound / 20);
+}
+
+TEST(Packer, SizesOfAnyMagnitudeAreSound) {
+    std::mt19937_64 random(2);
+    for (int round = 0; round < 100; ++round) {
+        std::vector<Block> blocks;
+        const std::size_t count = 1 + random() % 80;
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto first = static_cast<std::int32_t>(random() % 50);
+            const auto length = static_cast<std::int32_t>(random() % 20);
+            blocks.push_back(block(random() >> (9 + random() % 55), first, first + length));
+        }
+        const Packing packing = *pack(blocks, SIZE_MAX / 2);
+        expect_sound(blocks, packing, SIZE_MAX / 2);
+        expect_sound(blocks, *pack(blocks, packing.bound / 3), packing.bound / 3);
+        EXPECT_EQ(pack(blocks, SIZE_MAX / 2)->total(), packing.total());
+    }
+}
+
+TEST(Packer, ManyBlocksAreSoundToo) {
+    std::mt19937 random(3);
+    std::vector<Block> blocks;
+    for (int i = 0; i < 3000; ++i) {
+        const auto first = static_cast<std::int32_t>(random() % 2000);
+        const auto length = static_cast<std::int32_t>(random() % (i % 8 == 0 ? 900 : 20));
+        blocks.push_back(block(32 * (random() % 256), first, first + length));
+    }
+    const Packing packing = *pack(blocks, SIZE_MAX / 2);
+    expect_sound(blocks, packing, SIZE_MAX / 2);
+    EXPECT_LE(packing.total(), packing.bound + packing.bound / 10);
+    expect_sound(blocks, *pack(blocks, packing.bound / 3), packing.bound / 3);
+}
+
+// ---- whole graphs ------------------------------------------------------------------------------
+
+/// Memory planned over the most bytes that are alive at one time.
+double ratio_of(const Graph& graph) {
+    BufferType* const types[] = {&host_buffer_type()};
+    const std::size_t alignments[] = {alignment_of(*types[0])};
+    LifetimeFinder finder;
+    const Assignment all{.arenas = types, .alignments = alignments, .nodes = {}, .leafs = {}};
+    const Packing packing = *pack((*finder.find(graph, all))->blocks, SIZE_MAX);
+    return static_cast<double>(packing.total()) / static_cast<double>(packing.bound);
+}
+
+TEST(Packer, TransformersTakeNoMoreThanTheirBound) {
+    for (const std::int64_t tokens : {1, 32, 512}) {
+        test::SampleGraph sample(32 * 64 + 64);
+        test::Transformer(sample, {.tokens = tokens}).build();
+        EXPECT_EQ(ratio_of(sample.graph()), 1.0) << tokens << " tokens";
+    }
+}
+
+TEST(Packer, RandomGraphsStayNearTheirBound) {
+    double sum = 0;
+    for (int i = 0; i < 200; ++i) {
+        const int nodes = 20 + i % 50 * 40;
+        test::SampleGraph sample(static_cast<std::size_t>(nodes) + 64);
+        test::build_random(sample, nodes, static_cast<std::uint32_t>(i));
+        const double ratio = ratio_of(sample.graph());
+        EXPECT_LE(ratio, 1.10) << "seed " << i;
+        sum += ratio;
+    }
+    EXPECT_LE(sum / 200, 1.02);
 }
 
 }  // namespace

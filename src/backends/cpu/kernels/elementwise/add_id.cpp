@@ -26,7 +26,9 @@ void run(const Tensor& node, const Task& task) {
     for_rows(node, task.share(row_count(node)), [&](Row row) {
         const std::int32_t id = *at<const std::int32_t>(ids, row.i1, row.i2);
         if (id < 0 || id >= b.ne[1]) {
-            task.fail(text("id ", id, " is not below ", b.ne[1], ", the number of rows of b"));
+            task.fail([&] {
+                return text("id ", id, " is not below ", b.ne[1], ", the number of rows of b");
+            });
             return;
         }
         const float* x = row_at<const float>(a, row);

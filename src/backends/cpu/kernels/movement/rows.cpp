@@ -19,8 +19,10 @@ std::int64_t row_number(const Tensor& rows, std::int64_t i0, std::int64_t i1, st
 /// Whether `number` is that of a row of `table`; if not, the node fails and says so.
 bool has_row(const Tensor& table, std::int64_t number, std::int64_t i0, const Task& task) {
     if (number >= 0 && number < table.ne[1]) return true;
-    task.fail(text("entry ", i0, " of the row numbers is ", number, ", but ", describe(table),
-                   " has rows 0 to ", table.ne[1] - 1));
+    task.fail([&] {
+        return text("entry ", i0, " of the row numbers is ", number, ", but ", describe(table),
+                    " has rows 0 to ", table.ne[1] - 1);
+    });
     return false;
 }
 

@@ -66,8 +66,7 @@ struct Mixture {
                     ++begin[expert + 1];
                 } else if (is_good) {
                     is_good = false;
-                    task.fail("ids name expert " + std::to_string(expert) + " of " +
-                              std::to_string(experts));
+                    task.fail([&] { return text("ids name expert ", expert, " of ", experts); });
                 }
             }
         }

@@ -178,8 +178,10 @@ void run(const Tensor& node, const Task& task) {
     for (std::int64_t i = 0; i < scan.sequences; ++i) {
         const std::int32_t row = *at<const std::int32_t>(scan.ids, i);
         if (row >= 0 && row < scan.s.ne[3]) continue;
-        return task.fail("ssm_scan: sequence " + std::to_string(i) + " starts from state " +
-                         std::to_string(row) + " of " + describe(scan.s));
+        return task.fail([&] {
+            return text("ssm_scan: sequence ", i, " starts from state ", row, " of ",
+                        describe(scan.s));
+        });
     }
     HWY_DYNAMIC_DISPATCH(scan_states)(scan, task.share(scan.heads * scan.sequences));
 }
