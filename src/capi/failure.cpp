@@ -81,10 +81,12 @@ ggml_abort_callback_t ggml_set_abort_callback(ggml_abort_callback_t callback) {
 void ggml_abort(const char* file, int line, const char* fmt, ...) {
     std::fflush(stdout);
     char text[2048];
-    const int used = std::snprintf(text, sizeof text, "%s:%d: ", file, line);
+    const int place = std::snprintf(text, sizeof text, "%s:%d: ", file, line);
+    const auto used =
+        std::min<std::size_t>(place < 0 ? 0 : static_cast<std::size_t>(place), sizeof text - 1);
     va_list args;
     va_start(args, fmt);
-    std::vsnprintf(text + used, sizeof text - static_cast<std::size_t>(used), fmt, args);
+    std::vsnprintf(text + used, sizeof text - used, fmt, args);
     va_end(args);
     capi::stop_program(text);
 }

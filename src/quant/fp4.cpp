@@ -19,11 +19,11 @@ namespace {
 std::uint8_t nearest_code(float value, float d) {
     std::uint8_t nearest = 0;
     float least = std::fabs(value);
-    for (std::uint8_t code = 1; code < kDoubledE2m1.size(); ++code) {
+    for (std::size_t code = 1; code < kDoubledE2m1.size(); ++code) {
         const float error = std::fabs(kDoubledE2m1[code] * d - value);
         if (error < least) {
             least = error;
-            nearest = code;
+            nearest = static_cast<std::uint8_t>(code);
         }
     }
     return nearest;

@@ -56,7 +56,7 @@ std::uint16_t cheapest_row(const RowCosts<kElements, kLevels>& costs,
         const std::int8_t* codes = book.codes_of(row);
         float cost = 0;
         for (std::size_t j = 0; j < kElements; ++j) {
-            cost += costs[j][static_cast<std::size_t>(codes[j])];
+            cost += costs[j][static_cast<unsigned char>(codes[j])];
         }
         if (cost < least) least = cost, best = row;
     }

@@ -89,7 +89,8 @@ void decode_symmetric(const Block& block, std::span<float, 32> y) {
 /// The scale has the sign that gives the extreme element code 0, the one level without a mirror.
 template <class Block>
 Block encode_symmetric(Floats<32> x) {
-    constexpr float kHalf = (kMaxCode<Block> + 1) / 2;
+    constexpr int kLevels = kMaxCode<Block> + 1;
+    constexpr float kHalf = kLevels * 0.5f;
     const float d = extreme_of(x) / -kHalf, r = inverse(d);
     std::array<std::uint8_t, 32> codes;
     for (std::size_t i = 0; i < x.size(); ++i)

@@ -44,6 +44,7 @@ constexpr std::uint8_t f32_to_ue4m3(float value) {
     int exponent = static_cast<int>(bits >> 23) - 127 + 7;
     if (exponent >= 15) return kLargest;
     if (exponent <= 0) {  // the code is a subnormal: units of 2^-9
+        // NOLINTNEXTLINE(bugprone-incorrect-roundings): the format rounds so, to the last bit
         const int mantissa = static_cast<int>(value * 512 + 0.5f);
         return static_cast<std::uint8_t>(mantissa < 7 ? mantissa : 7);
     }

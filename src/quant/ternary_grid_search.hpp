@@ -159,7 +159,8 @@ private:
     void refit(TernaryChoice& choice) const {
         GridFit fit;
         for (int i = 0; i < kSize; ++i) {
-            const int code = book_.codes_of(choice.rows[at(i / 8)])[i % 8];
+            const auto code =
+                static_cast<unsigned char>(book_.codes_of(choice.rows[at(i / 8)])[i % 8]);
             fit.add(weights_[i], x_[i], ternary_level(code, choice.down[at(i / 8)]));
         }
         if (fit.along > 0 && fit.square > 0) choice.scale = fit.scale();

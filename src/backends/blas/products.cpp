@@ -13,6 +13,7 @@
 #include "quant/traits.hpp"
 
 /// Only OpenBLAS has it; other libraries choose their threads themselves.
+// NOLINTNEXTLINE(readability-redundant-declaration): its header has it too, but not as weak
 extern "C" [[gnu::weak]] void openblas_set_num_threads(int count);
 
 namespace heddle::blas {

@@ -30,6 +30,7 @@ public:
     void replace_devices(const Parameters& parameters) {
         const auto clock = std::make_shared<HostClock>();
         std::vector<std::unique_ptr<SimDevice>> fresh;
+        fresh.reserve(static_cast<std::size_t>(parameters.devices));
         for (int i = 0; i < parameters.devices; ++i) {
             fresh.push_back(std::make_unique<SimDevice>(handle(), clock, parameters, i));
         }
