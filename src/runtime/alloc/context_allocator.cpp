@@ -123,6 +123,7 @@ Result<Buffer*> allocate_context(Context& context, BufferType& type) {
     if (owned.size() == 1) whole = owned.front().get();
     if (owned.size() > 1) {
         std::vector<Buffer*> parts;
+        parts.reserve(owned.size());
         for (const OwnedBuffer& part : owned) parts.push_back(part.get());
         HEDDLE_TRY_ASSIGN(whole, make_multi_buffer(parts));
     }
