@@ -30,6 +30,9 @@ run: build ## build and run the main job on what ships with the project
 test: build ## build and run every test
 	@ctest --test-dir $(BUILD) --output-on-failure
 
+test-long: build ## 10,000 random graphs over random devices (HEDDLE_FUZZ_GRAPHS=n for more)
+	@HEDDLE_FUZZ_GRAPHS=$${HEDDLE_FUZZ_GRAPHS:-10000} $(BUILD)/tests/sched_fuzz
+
 bench: build ## build and run the benchmarks
 	@scripts/bench $(BUILD)
 
@@ -54,4 +57,4 @@ install: build ## install (DESTDIR, PREFIX)
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test bench lint format fuzz sanitize docs install clean
+.PHONY: help setup configure build run test test-long bench lint format fuzz sanitize docs install clean

@@ -39,3 +39,10 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
+
+# What is built, for messages and reports: the commit if this is a checkout of one.
+execute_process(COMMAND git rev-parse --short HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                OUTPUT_VARIABLE HEDDLE_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT HEDDLE_COMMIT)
+  set(HEDDLE_COMMIT "unknown")
+endif()

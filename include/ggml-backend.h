@@ -67,7 +67,7 @@ GGML_API ggml_backend_dev_t ggml_backend_buft_get_device(ggml_backend_buffer_typ
 // Buffers
 
 /// What a buffer is for; guides the scheduler.
-enum ggml_backend_buffer_usage {
+enum ggml_backend_buffer_usage GGML_ENUM_INT {
     GGML_BACKEND_BUFFER_USAGE_ANY = 0,      ///< Anything.
     GGML_BACKEND_BUFFER_USAGE_WEIGHTS = 1,  ///< Weights: operations go where they are.
     GGML_BACKEND_BUFFER_USAGE_COMPUTE = 2,  ///< Results of a graph.
@@ -280,7 +280,7 @@ GGML_API void ggml_backend_event_wait(ggml_backend_t backend, ggml_backend_event
 // Devices
 
 /// Kinds of device.
-enum ggml_backend_dev_type {
+enum ggml_backend_dev_type GGML_ENUM_INT {
     GGML_BACKEND_DEVICE_TYPE_CPU = 0,    ///< Processor, with the memory of the system.
     GGML_BACKEND_DEVICE_TYPE_GPU = 1,    ///< Graphics processor with memory of its own.
     GGML_BACKEND_DEVICE_TYPE_IGPU = 2,   ///< Graphics processor with the memory of the system.
@@ -464,14 +464,21 @@ GGML_API void ggml_backend_load_all_from_path(const char* dir_path);
 // reserve with the largest graph; then for each graph ggml_backend_sched_reset(),
 // ggml_backend_sched_alloc_graph(), write the inputs, ggml_backend_sched_graph_compute(). One
 // thread at a time.
+//
+// Graphs stay as they are: tensors get memory, sources, flags and order are not touched. A graph
+// that is the last one again, built anew or not, gets the last one's decisions and memory without
+// any work. Whatever fails leaves the scheduler without a graph and usable; the sentence is in
+// heddle_last_error(). heddle/sched.h has more that it can do.
 
 typedef struct ggml_backend_sched* ggml_backend_sched_t;  ///< A scheduler.
 
 /// Asked about each node t before it runs (`ask` true: does the program want to see it?) and, if
-/// so, told when it is done (`ask` false: go on?).
+/// so, told when it is done (`ask` false: go on?). Told no, the whole run ends, with
+/// GGML_STATUS_ABORTED. Sources of the node may be copies, named "<stream>#<tensor>#<number>".
 typedef bool (*ggml_backend_sched_eval_callback)(struct ggml_tensor* t, bool ask, void* user_data);
 
 /// A scheduler over `n_backends` streams, most preferred first; the last one is of a CPU device.
+/// NULL if they do not fit together.
 ///
 /// `bufts` says which buffer type each stream computes in; NULL means the preferred ones. The
 /// streams stay the caller's and must outlive the scheduler. `graph_size` is a hint for nodes and
@@ -486,12 +493,13 @@ GGML_API ggml_backend_sched_t ggml_backend_sched_new(ggml_backend_t* backends,
 GGML_API void ggml_backend_sched_free(ggml_backend_sched_t sched);
 
 /// Writes the bytes that ggml_backend_sched_reserve() would need on each stream to `sizes`, without
-/// getting memory. Resets the scheduler.
+/// getting memory; what streams share is counted at the first of them. Forgets the graph, and keeps
+/// memory and pins.
 GGML_API void ggml_backend_sched_reserve_size(ggml_backend_sched_t sched,
                                               struct ggml_cgraph* measure_graph, size_t* sizes);
 
-/// Gets compute buffers for a graph as large as `measure_graph`; false without memory. The graph
-/// cannot be used afterwards.
+/// Gets compute buffers for a graph as large as `measure_graph`; false without memory. Resets the
+/// scheduler if it succeeds. The graph is not changed.
 GGML_API bool ggml_backend_sched_reserve(ggml_backend_sched_t sched,
                                          struct ggml_cgraph* measure_graph);
 
@@ -501,7 +509,7 @@ GGML_API int ggml_backend_sched_get_n_backends(ggml_backend_sched_t sched);
 /// Stream number `i`.
 GGML_API ggml_backend_t ggml_backend_sched_get_backend(ggml_backend_sched_t sched, int i);
 
-/// Number of pieces the last graph was split into.
+/// Number of pieces the last graph was split into, also if it was only reserved.
 GGML_API int ggml_backend_sched_get_n_splits(ggml_backend_sched_t sched);
 
 /// Number of copies of each input.
@@ -511,11 +519,13 @@ GGML_API int ggml_backend_sched_get_n_copies(ggml_backend_sched_t sched);
 GGML_API ggml_backend_buffer_type_t ggml_backend_sched_get_buffer_type(ggml_backend_sched_t sched,
                                                                        ggml_backend_t backend);
 
-/// Bytes of the compute buffer of `backend`; 0 if it shares that of a stream before it.
+/// Bytes of the compute buffer of `backend`; 0 if it shares that of a stream before it. Copies of
+/// weights that are kept on a device are not counted.
 GGML_API size_t ggml_backend_sched_get_buffer_size(ggml_backend_sched_t sched,
                                                    ggml_backend_t backend);
 
-/// Decides that `backend` computes `node`, until the next reset.
+/// Decides that `backend` computes `node`, until the next reset. It must be able to; views go where
+/// what they look at is, and are not affected.
 GGML_API void ggml_backend_sched_set_tensor_backend(ggml_backend_sched_t sched,
                                                     struct ggml_tensor* node,
                                                     ggml_backend_t backend);
@@ -528,22 +538,25 @@ GGML_API ggml_backend_t ggml_backend_sched_get_tensor_backend(ggml_backend_sched
 GGML_API void ggml_backend_sched_split_graph(ggml_backend_sched_t sched, struct ggml_cgraph* graph);
 
 /// Decides that and gives every tensor its memory; then inputs can be written. False without
-/// memory.
+/// memory, and if a graph is allocated already.
 GGML_API bool ggml_backend_sched_alloc_graph(ggml_backend_sched_t sched, struct ggml_cgraph* graph);
 
-/// Computes the graph, allocating it if that was not done, and waits.
+/// Computes the graph, allocating it if that was not done, and waits. While a graph is allocated it
+/// is that one that runs, whichever is given. After a device has failed the next graph is computed
+/// without it, until it works again.
 GGML_API enum ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched,
                                                            struct ggml_cgraph* graph);
 
-/// The same without waiting: done after ggml_backend_sched_synchronize().
+/// The same without waiting: done after ggml_backend_sched_synchronize(). Inputs may be written for
+/// the next run when it returns.
 GGML_API enum ggml_status ggml_backend_sched_graph_compute_async(ggml_backend_sched_t sched,
                                                                  struct ggml_cgraph* graph);
 
 /// Waits until all streams are done.
 GGML_API void ggml_backend_sched_synchronize(ggml_backend_sched_t sched);
 
-/// Forgets the graph and all decisions. Results keep their memory until the next graph gets its
-/// own.
+/// Forgets the graph and all decisions, pins too. Results keep their memory until the next graph
+/// gets its own.
 GGML_API void ggml_backend_sched_reset(ggml_backend_sched_t sched);
 
 /// Sets who watches the nodes; NULL for nobody.
@@ -557,7 +570,7 @@ GGML_API void ggml_backend_sched_set_eval_callback(ggml_backend_sched_t sched,
 #define GGML_BACKEND_META_MAX_DEVICES 16  ///< Devices that can be joined.
 
 /// How a tensor lies on the joined devices.
-enum ggml_backend_meta_split_axis {
+enum ggml_backend_meta_split_axis GGML_ENUM_INT {
     GGML_BACKEND_SPLIT_AXIS_0 = 0,          ///< Cut along dimension 0.
     GGML_BACKEND_SPLIT_AXIS_1 = 1,          ///< Cut along dimension 1.
     GGML_BACKEND_SPLIT_AXIS_2 = 2,          ///< Cut along dimension 2.

@@ -90,7 +90,7 @@ GGML_BACKEND_API void ggml_threadpool_pause(struct ggml_threadpool* threadpool);
 GGML_BACKEND_API void ggml_threadpool_resume(struct ggml_threadpool* threadpool);
 
 /// How threads spread over the memory nodes of a large machine.
-enum ggml_numa_strategy {
+enum ggml_numa_strategy GGML_ENUM_INT {
     GGML_NUMA_STRATEGY_DISABLED = 0,    ///< Not at all.
     GGML_NUMA_STRATEGY_DISTRIBUTE = 1,  ///< Evenly over all nodes.
     GGML_NUMA_STRATEGY_ISOLATE = 2,     ///< On the node the program started on.

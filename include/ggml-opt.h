@@ -59,7 +59,7 @@ GGML_API void ggml_opt_dataset_get_batch_host(ggml_opt_dataset_t dataset, void* 
 // Parameters
 
 /// What to make small.
-enum ggml_opt_loss_type {
+enum ggml_opt_loss_type GGML_ENUM_INT {
     GGML_OPT_LOSS_TYPE_MEAN = 0,                ///< Mean of the outputs.
     GGML_OPT_LOSS_TYPE_SUM = 1,                 ///< Sum of the outputs.
     GGML_OPT_LOSS_TYPE_CROSS_ENTROPY = 2,       ///< Cross entropy with the labels.
@@ -67,14 +67,14 @@ enum ggml_opt_loss_type {
 };
 
 /// How much of a graph to build.
-enum ggml_opt_build_type {
+enum ggml_opt_build_type GGML_ENUM_INT {
     GGML_OPT_BUILD_TYPE_FORWARD = 10,  ///< Outputs and loss.
     GGML_OPT_BUILD_TYPE_GRAD = 20,     ///< Gradients, too.
     GGML_OPT_BUILD_TYPE_OPT = 30,      ///< Optimiser steps, too.
 };
 
 /// How to change parameters.
-enum ggml_opt_optimizer_type {
+enum ggml_opt_optimizer_type GGML_ENUM_INT {
     GGML_OPT_OPTIMIZER_TYPE_ADAMW = 0,  ///< AdamW.
     GGML_OPT_OPTIMIZER_TYPE_SGD = 1,    ///< Gradient descent.
     GGML_OPT_OPTIMIZER_TYPE_COUNT = 2,  ///< Number of optimisers.

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /// Type of a value. The numbers are those stored in files.
-enum gguf_type {
+enum gguf_type GGML_ENUM_INT {
     GGUF_TYPE_UINT8 = 0,     ///< Unsigned 8-bit integer.
     GGUF_TYPE_INT8 = 1,      ///< Signed 8-bit integer.
     GGUF_TYPE_UINT16 = 2,    ///< Unsigned 16-bit integer.

@@ -48,6 +48,15 @@
 #define GGML_ATTRIBUTE_FORMAT(...)
 #endif
 
+/// Stands behind the name of an enumeration. C callers may pass and store any number; in C++
+/// reading such a value is only defined if the enumeration has a type. Values behave as they do
+/// without it.
+#if defined(__cplusplus)
+#define GGML_ENUM_INT : int
+#else
+#define GGML_ENUM_INT
+#endif
+
 /// Marks a function that never returns. Stands first in its declaration.
 #if defined(__cplusplus)
 #define GGML_NORETURN [[noreturn]]

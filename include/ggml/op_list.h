@@ -12,7 +12,7 @@ extern "C" {
 struct ggml_tensor;
 
 /// How a tensor is computed from its operands. The functions that build such tensors say more.
-enum ggml_op {
+enum ggml_op GGML_ENUM_INT {
     GGML_OP_NONE = 0,                      ///< Given data: inputs, weights, constants.
     GGML_OP_DUP = 1,                       ///< Copy.
     GGML_OP_ADD = 2,                       ///< a + b.
@@ -118,7 +118,7 @@ enum ggml_op {
 };
 
 /// Functions of one number, for GGML_OP_UNARY.
-enum ggml_unary_op {
+enum ggml_unary_op GGML_ENUM_INT {
     GGML_UNARY_OP_ABS = 0,           ///< |x|.
     GGML_UNARY_OP_SGN = 1,           ///< -1, 0 or 1.
     GGML_UNARY_OP_NEG = 2,           ///< -x.
@@ -145,7 +145,7 @@ enum ggml_unary_op {
 };
 
 /// Gated units, for GGML_OP_GLU: an activation of x times a linear factor g.
-enum ggml_glu_op {
+enum ggml_glu_op GGML_ENUM_INT {
     GGML_GLU_OP_REGLU = 0,        ///< relu(x) * g.
     GGML_GLU_OP_GEGLU = 1,        ///< gelu(x) * g.
     GGML_GLU_OP_SWIGLU = 2,       ///< silu(x) * g.

@@ -189,7 +189,7 @@ GGML_API struct ggml_tensor* ggml_roll(struct ggml_context* ctx, struct ggml_ten
 // Resizing images (dimensions 0 and 1)
 
 /// How values between pixels are found, the low 8 bits of a mode.
-enum ggml_scale_mode {
+enum ggml_scale_mode GGML_ENUM_INT {
     GGML_SCALE_MODE_NEAREST = 0,   ///< The nearest pixel.
     GGML_SCALE_MODE_BILINEAR = 1,  ///< Linear between neighbours.
     GGML_SCALE_MODE_BICUBIC = 2,   ///< Cubic between neighbours.
@@ -197,7 +197,7 @@ enum ggml_scale_mode {
 };
 
 /// Bits that may be added to a mode.
-enum ggml_scale_flag {
+enum ggml_scale_flag GGML_ENUM_INT {
     GGML_SCALE_FLAG_ALIGN_CORNERS = (1 << 8),  ///< Corner pixels stay at the corners.
     GGML_SCALE_FLAG_ANTIALIAS = (1 << 9),      ///< Wider window when shrinking; bilinear only.
 };
@@ -246,7 +246,7 @@ GGML_API struct ggml_tensor* ggml_add_rel_pos_inplace(struct ggml_context* ctx,
 // Matrices and masks
 
 /// Which part of a matrix to keep; i0 counts columns, i1 rows.
-enum ggml_tri_type {
+enum ggml_tri_type GGML_ENUM_INT {
     GGML_TRI_TYPE_UPPER_DIAG = 0,  ///< i0 >= i1.
     GGML_TRI_TYPE_UPPER = 1,       ///< i0 > i1.
     GGML_TRI_TYPE_LOWER_DIAG = 2,  ///< i0 <= i1.

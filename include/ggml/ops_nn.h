@@ -286,7 +286,7 @@ GGML_API struct ggml_tensor* ggml_conv_transpose_2d_p0(struct ggml_context* ctx,
 // Pooling
 
 /// What becomes of the values in a window.
-enum ggml_op_pool {
+enum ggml_op_pool GGML_ENUM_INT {
     GGML_OP_POOL_MAX = 0,    ///< The largest.
     GGML_OP_POOL_AVG = 1,    ///< Their mean.
     GGML_OP_POOL_COUNT = 2,  ///< Number of kinds.

@@ -33,7 +33,7 @@ GGML_API struct ggml_tensor* ggml_count_equal(struct ggml_context* ctx, struct g
                                               struct ggml_tensor* b);
 
 /// Which way to sort.
-enum ggml_sort_order {
+enum ggml_sort_order GGML_ENUM_INT {
     GGML_SORT_ORDER_ASC = 0,   ///< Smallest first.
     GGML_SORT_ORDER_DESC = 1,  ///< Largest first.
 };
@@ -92,13 +92,13 @@ GGML_API struct ggml_tensor* ggml_l2_norm_inplace(struct ggml_context* ctx, stru
 // Matrix products
 
 /// Precision of the arithmetic inside an operation.
-enum ggml_prec {
+enum ggml_prec GGML_ENUM_INT {
     GGML_PREC_DEFAULT = 0,  ///< As the device likes; may be half floats.
     GGML_PREC_F32 = 10,     ///< 32-bit floats at least.
 };
 
 /// What a matrix product may know about its first operand.
-enum ggml_op_hint {
+enum ggml_op_hint GGML_ENUM_INT {
     GGML_HINT_NONE = 0,              ///< Nothing.
     GGML_HINT_SRC0_IS_HADAMARD = 1,  ///< A Hadamard matrix in Sylvester order, over sqrt(size).
 };

@@ -40,7 +40,7 @@ GGML_API FILE* ggml_fopen(const char* fname, const char* mode);
 // Log
 
 /// How serious a message is.
-enum ggml_log_level {
+enum ggml_log_level GGML_ENUM_INT {
     GGML_LOG_LEVEL_NONE = 0,   ///< Plain output.
     GGML_LOG_LEVEL_DEBUG = 1,  ///< For developers.
     GGML_LOG_LEVEL_INFO = 2,   ///< Progress.
@@ -78,7 +78,7 @@ struct ggml_threadpool;                             ///< Threads that compute on
 typedef struct ggml_threadpool* ggml_threadpool_t;  ///< Handle of a thread pool.
 
 /// How urgent threads are for the operating system.
-enum ggml_sched_priority {
+enum ggml_sched_priority GGML_ENUM_INT {
     GGML_SCHED_PRIO_LOW = -1,      ///< Below others.
     GGML_SCHED_PRIO_NORMAL = 0,    ///< As others.
     GGML_SCHED_PRIO_MEDIUM = 1,    ///< Above others.

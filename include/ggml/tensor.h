@@ -19,7 +19,7 @@ struct ggml_object;   ///< One allocation inside a context.
 // Tensor
 
 /// Properties of a tensor, bits of ggml_tensor::flags.
-enum ggml_tensor_flag {
+enum ggml_tensor_flag GGML_ENUM_INT {
     GGML_TENSOR_FLAG_INPUT = 1,     ///< Written by the program before the graph runs.
     GGML_TENSOR_FLAG_OUTPUT = 2,    ///< Read by the program afterwards; keeps its memory.
     GGML_TENSOR_FLAG_PARAM = 4,     ///< Trainable.
@@ -69,7 +69,7 @@ struct ggml_init_params {
 };
 
 /// Kinds of allocation inside a context.
-enum ggml_object_type {
+enum ggml_object_type GGML_ENUM_INT {
     GGML_OBJECT_TYPE_TENSOR = 0,       ///< A tensor, with its data where the context holds data.
     GGML_OBJECT_TYPE_GRAPH = 1,        ///< A graph.
     GGML_OBJECT_TYPE_WORK_BUFFER = 2,  ///< Plain memory, see ggml_new_buffer().

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /// Outcome of an operation that can fail.
-enum ggml_status {
+enum ggml_status GGML_ENUM_INT {
     GGML_STATUS_ALLOC_FAILED = -2,  ///< Memory could not be obtained.
     GGML_STATUS_FAILED = -1,        ///< Anything else went wrong.
     GGML_STATUS_SUCCESS = 0,        ///< Done.
@@ -27,7 +27,7 @@ GGML_API const char* ggml_status_to_string(enum ggml_status status);
 ///
 /// The numbers are those stored in model files; holes are types that were removed. The quantized
 /// types store blocks of elements (see ggml_blck_size()); bits are per element, scales included.
-enum ggml_type {
+enum ggml_type GGML_ENUM_INT {
     GGML_TYPE_F32 = 0,       ///< 32-bit float.
     GGML_TYPE_F16 = 1,       ///< 16-bit IEEE float.
     GGML_TYPE_Q4_0 = 2,      ///< 4.5 bits, blocks of 32: scale.
@@ -67,7 +67,7 @@ enum ggml_type {
 };
 
 /// What a whole model file is mostly stored in; the field `ftype` of model files.
-enum ggml_ftype {
+enum ggml_ftype GGML_ENUM_INT {
     GGML_FTYPE_UNKNOWN = -1,              ///< Not known.
     GGML_FTYPE_ALL_F32 = 0,               ///< Everything is F32.
     GGML_FTYPE_MOSTLY_F16 = 1,            ///< All but one-dimensional tensors are F16; so below.

@@ -11,11 +11,13 @@ extern "C" {
 #endif
 
 /// What functions do that fail and have no way to report it, such as those that build tensors.
-enum heddle_error_mode {
+enum heddle_error_mode GGML_ENUM_INT {
     /// They call the abort callback (see ggml_set_abort_callback()) and stop the program.
     HEDDLE_ERROR_MODE_ABORT = 0,
     /// They return NULL or zero, change nothing, and leave the sentence in heddle_last_error().
     HEDDLE_ERROR_MODE_RETURN = 1,
+    /// For heddle_set_thread_error_mode() only: what the process has chosen.
+    HEDDLE_ERROR_MODE_PROCESS = 2,
 };
 
 /// The sentence of the last failure in the calling thread, UTF-8, without a newline.
@@ -36,7 +38,11 @@ GGML_API void heddle_clear_error(void);
 /// is what programs written for ggml expect. Callable at any time, from any thread.
 GGML_API void heddle_set_error_mode(enum heddle_error_mode mode);
 
-/// The error mode of the process.
+/// Chooses the error mode of the calling thread alone, above that of the process;
+/// HEDDLE_ERROR_MODE_PROCESS ends that. Gives the thread's mode from before.
+GGML_API enum heddle_error_mode heddle_set_thread_error_mode(enum heddle_error_mode mode);
+
+/// The error mode that holds for the calling thread.
 GGML_API enum heddle_error_mode heddle_get_error_mode(void);
 
 #ifdef __cplusplus

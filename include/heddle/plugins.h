@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /// What became of a plug-in.
-enum heddle_plugin_status {
+enum heddle_plugin_status GGML_ENUM_INT {
     HEDDLE_PLUGIN_BUILT_IN = 0,   ///< Part of the library; registered.
     HEDDLE_PLUGIN_LOADED = 1,     ///< Loaded and registered.
     HEDDLE_PLUGIN_OUTRANKED = 2,  ///< Works here, but another variant of it scored higher.

@@ -61,7 +61,7 @@ typedef double (*heddle_sim_clock_t)(ggml_backend_dev_t device);
 typedef double (*heddle_sim_advance_t)(double seconds);
 
 /// What a device spends time on.
-enum heddle_sim_kind {
+enum heddle_sim_kind GGML_ENUM_INT {
     HEDDLE_SIM_NODE = 0,   ///< Computes a node.
     HEDDLE_SIM_WRITE = 1,  ///< Copies from the host into its memory.
     HEDDLE_SIM_READ = 2,   ///< Copies from its memory to the host.

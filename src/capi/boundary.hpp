@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <initializer_list>
 #include <new>
@@ -18,10 +17,6 @@ namespace heddle::capi {
 /// failed.
 void report(const Error& error) noexcept;
 void report(std::string_view sentence) noexcept;  ///< the same for a failure told by a plug-in
-
-/// How many failures this thread has told of so far. A backend that fails on the other side of its
-/// table tells its own reason: that shows here.
-std::uint64_t failures_told() noexcept;
 
 /// For functions that have no way to say so: keeps the sentence, and stops the program through the
 /// abort callback unless heddle_set_error_mode() asked to return instead.

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdarg>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <utility>
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
@@ -14,6 +13,7 @@
 #endif
 
 #include "capi/boundary.hpp"
+#include "core/last_error.hpp"
 #include "core/log.hpp"
 #include "ggml-impl.h"
 #include "heddle/heddle.h"
@@ -23,46 +23,26 @@ namespace {
 
 std::atomic<ggml_abort_callback_t> abort_callback{nullptr};
 std::atomic<heddle_error_mode> error_mode{HEDDLE_ERROR_MODE_ABORT};
-
-/// The last sentence of a thread, and how many there were. A plain array: when memory is used up
-/// there is still room to say so, and nothing has to be registered for the end of the thread.
-struct LastError {
-    char text[2048];
-    std::uint64_t count;
-};
-thread_local constinit LastError last_error{};
-
-void keep(std::string_view sentence) noexcept {
-    if (sentence.empty()) sentence = "out of memory";  // not even the sentence could be made
-    std::size_t length = std::min(sentence.size(), sizeof last_error.text - 1);
-    if (length < sentence.size()) {  // not in the middle of a character
-        while (length > 0 && (sentence[length] & 0xC0) == 0x80) --length;
-    }
-    std::memmove(last_error.text, sentence.data(), length);  // it may be this very sentence
-    last_error.text[length] = '\0';
-    ++last_error.count;
-}
+thread_local constinit heddle_error_mode thread_error_mode = HEDDLE_ERROR_MODE_PROCESS;
 
 }  // namespace
 
-std::uint64_t failures_told() noexcept { return last_error.count; }
-
 void report(std::string_view sentence) noexcept {
-    keep(sentence);
+    keep_sentence(sentence);
     log_line(GGML_LOG_LEVEL_ERROR, sentence);
 }
 
 void report(const Error& error) noexcept { report(std::string_view(error.message)); }
 
 void fail(const Error& error) noexcept {
-    keep(error.message);
-    if (error_mode.load() == HEDDLE_ERROR_MODE_ABORT) stop_program(error.message);
+    keep_sentence(error.message);
+    if (heddle_get_error_mode() == HEDDLE_ERROR_MODE_ABORT) stop_program(error.message);
 }
 
 void stop_program(std::string_view message) noexcept {
-    keep(message);  // the callback wants a C string
+    keep_sentence(message);  // the callback wants a C string
     if (const auto callback = abort_callback.load()) {
-        callback(last_error.text);
+        callback(last_sentence());
     } else {
         std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
         ggml_print_backtrace();
@@ -100,10 +80,18 @@ void ggml_print_backtrace(void) {
 #endif
 }
 
-const char* heddle_last_error(void) { return capi::last_error.text; }
+const char* heddle_last_error(void) { return last_sentence(); }
 void heddle_report_error(const char* sentence) {
     if (sentence != nullptr) capi::report(sentence);
 }
-void heddle_clear_error(void) { capi::last_error.text[0] = '\0'; }
-void heddle_set_error_mode(enum heddle_error_mode mode) { capi::error_mode.store(mode); }
-enum heddle_error_mode heddle_get_error_mode(void) { return capi::error_mode.load(); }
+void heddle_clear_error(void) { forget_sentence(); }
+void heddle_set_error_mode(enum heddle_error_mode mode) {
+    if (mode != HEDDLE_ERROR_MODE_PROCESS) capi::error_mode.store(mode);
+}
+enum heddle_error_mode heddle_set_thread_error_mode(enum heddle_error_mode mode) {
+    return std::exchange(capi::thread_error_mode, mode);
+}
+enum heddle_error_mode heddle_get_error_mode(void) {
+    const auto mode = capi::thread_error_mode;
+    return mode == HEDDLE_ERROR_MODE_PROCESS ? capi::error_mode.load() : mode;
+}

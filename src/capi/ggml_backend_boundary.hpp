@@ -4,16 +4,18 @@
 #include <utility>
 
 #include "capi/boundary.hpp"
+#include "core/last_error.hpp"
 #include "heddle/heddle.h"
 #include "runtime/status.hpp"
 
 /// What the functions of `ggml-backend.h` have in common: most of them can say that they failed.
 namespace heddle::capi {
 
-/// Reports `error`, which a backend may just have told the reason of.
+/// Reports `error`, which a backend may just have told the reason of; it may have it already.
 inline void report_with_reason(const Error& error, bool was_told) noexcept {
     auto sentence = guarded([&]() -> Result<std::string> {
-        return was_told ? error.message + ": " + heddle_last_error() : error.message;
+        if (!was_told || error.message.ends_with(last_sentence())) return error.message;
+        return error.message + ": " + last_sentence();
     });
     if (!sentence) return report(error);
     report({error.code, *std::move(sentence)});
@@ -22,10 +24,10 @@ inline void report_with_reason(const Error& error, bool was_told) noexcept {
 /// The value of `body`'s Result; on failure `report`s and gives `otherwise`.
 template <class Body, class T>
 T value_or_report(Body&& body, T otherwise) noexcept {
-    const std::uint64_t told = failures_told();
+    const Listener listener;
     auto result = guarded(std::forward<Body>(body));
     if (result) return *std::move(result);
-    report_with_reason(result.error(), failures_told() != told);
+    report_with_reason(result.error(), listener.heard());
     return otherwise;
 }
 
@@ -55,11 +57,21 @@ Status status_of(Body&& body) noexcept {
 /// the status it returned, so its sentence stays.
 template <class Body>
 Status computed(Body&& body) noexcept {
-    const std::uint64_t told = failures_told();
+    const Listener listener;
     auto result = guarded(std::forward<Body>(body));
     if (result) return GGML_STATUS_SUCCESS;
-    if (failures_told() == told) report(result.error());
+    if (!listener.heard()) report(result.error());
     return to_status(result.error());
+}
+
+/// For functions without a result that hand something to a backend. What the backend itself could
+/// not do is no mistake of the caller: its sentence stays and the program goes on.
+template <class Body>
+bool handed_over(Body&& body) noexcept {
+    const Listener listener;
+    auto result = guarded(std::forward<Body>(body));
+    if (!result && !listener.heard()) fail(result.error());
+    return result.has_value();
 }
 
 }  // namespace heddle::capi

@@ -111,7 +111,7 @@ ggml_status ggml_backend_buffer_init_tensor(ggml_backend_buffer_t buffer, ggml_t
 }
 
 void ggml_backend_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(buffer, "buffer clear", "the buffer"));
         return clear_buffer(*buffer, value);
     });

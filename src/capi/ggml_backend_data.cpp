@@ -9,14 +9,14 @@ using capi::require;
 // ---- blocking ----------------------------------------------------------------------------------
 
 void ggml_backend_tensor_set(ggml_tensor* tensor, const void* data, size_t offset, size_t size) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "writing a tensor", "the tensor"));
         return write_tensor(*tensor, data, offset, size);
     });
 }
 
 void ggml_backend_tensor_get(const ggml_tensor* tensor, void* data, size_t offset, size_t size) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "reading a tensor", "the tensor"));
         return read_tensor(*tensor, data, offset, size);
     });
@@ -24,7 +24,7 @@ void ggml_backend_tensor_get(const ggml_tensor* tensor, void* data, size_t offse
 
 void ggml_backend_tensor_set_2d(ggml_tensor* tensor, const void* data, size_t offset, size_t size,
                                 size_t n_copies, size_t stride_tensor, size_t stride_data) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "writing a tensor", "the tensor"));
         return write_tensor(*tensor, data, offset,
                             Pieces{size, n_copies, stride_tensor, stride_data});
@@ -33,7 +33,7 @@ void ggml_backend_tensor_set_2d(ggml_tensor* tensor, const void* data, size_t of
 
 void ggml_backend_tensor_get_2d(const ggml_tensor* tensor, void* data, size_t offset, size_t size,
                                 size_t n_copies, size_t stride_tensor, size_t stride_data) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "reading a tensor", "the tensor"));
         return read_tensor(*tensor, data, offset,
                            Pieces{size, n_copies, stride_tensor, stride_data});
@@ -41,22 +41,22 @@ void ggml_backend_tensor_get_2d(const ggml_tensor* tensor, void* data, size_t of
 }
 
 void ggml_backend_tensor_memset(ggml_tensor* tensor, uint8_t value, size_t offset, size_t size) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "filling a tensor", "the tensor"));
         return fill_tensor(*tensor, value, offset, size);
     });
 }
 
 ggml_tensor* ggml_set_zero(ggml_tensor* tensor) {
-    return capi::made([&]() -> Result<Tensor*> {
+    const bool is_done = capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "zeroing a tensor", "the tensor"));
-        HEDDLE_TRY(zero_tensor(*tensor));
-        return tensor;
+        return zero_tensor(*tensor);
     });
+    return is_done ? tensor : nullptr;
 }
 
 void ggml_backend_tensor_copy(const ggml_tensor* src, ggml_tensor* dst) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(src, "copying a tensor", "the source"));
         HEDDLE_TRY(require(dst, "copying a tensor", "the destination"));
         return copy_tensor(*src, *dst);
@@ -75,7 +75,7 @@ bool ggml_backend_buffer_copy_tensor(const ggml_tensor* src, ggml_tensor* dst) {
 
 void ggml_backend_tensor_set_async(ggml_backend_t backend, ggml_tensor* tensor, const void* data,
                                    size_t offset, size_t size) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "writing a tensor", "the stream"));
         HEDDLE_TRY(require(tensor, "writing a tensor", "the tensor"));
         return write_tensor_async(*backend, *tensor, data, offset, size);
@@ -84,7 +84,7 @@ void ggml_backend_tensor_set_async(ggml_backend_t backend, ggml_tensor* tensor, 
 
 void ggml_backend_tensor_get_async(ggml_backend_t backend, const ggml_tensor* tensor, void* data,
                                    size_t offset, size_t size) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "reading a tensor", "the stream"));
         HEDDLE_TRY(require(tensor, "reading a tensor", "the tensor"));
         return read_tensor_async(*backend, *tensor, data, offset, size);
@@ -94,7 +94,7 @@ void ggml_backend_tensor_get_async(ggml_backend_t backend, const ggml_tensor* te
 void ggml_backend_tensor_set_2d_async(ggml_backend_t backend, ggml_tensor* tensor, const void* data,
                                       size_t offset, size_t size, size_t n_copies,
                                       size_t stride_tensor, size_t stride_data) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "writing a tensor", "the stream"));
         HEDDLE_TRY(require(tensor, "writing a tensor", "the tensor"));
         return write_tensor_async(*backend, *tensor, data, offset,
@@ -105,7 +105,7 @@ void ggml_backend_tensor_set_2d_async(ggml_backend_t backend, ggml_tensor* tenso
 void ggml_backend_tensor_get_2d_async(ggml_backend_t backend, const ggml_tensor* tensor, void* data,
                                       size_t offset, size_t size, size_t n_copies,
                                       size_t stride_tensor, size_t stride_data) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "reading a tensor", "the stream"));
         HEDDLE_TRY(require(tensor, "reading a tensor", "the tensor"));
         return read_tensor_async(*backend, *tensor, data, offset,
@@ -115,7 +115,7 @@ void ggml_backend_tensor_get_2d_async(ggml_backend_t backend, const ggml_tensor*
 
 void ggml_backend_tensor_copy_async(ggml_backend_t backend_src, ggml_backend_t backend_dst,
                                     const ggml_tensor* src, ggml_tensor* dst) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend_src, "copying a tensor", "the stream of the source"));
         HEDDLE_TRY(require(backend_dst, "copying a tensor", "the stream of the destination"));
         HEDDLE_TRY(require(src, "copying a tensor", "the source"));

@@ -67,10 +67,9 @@ size_t ggml_backend_get_max_size(ggml_backend_t backend) {
 // ---- work --------------------------------------------------------------------------------------
 
 void ggml_backend_synchronize(ggml_backend_t backend) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "synchronize", "the stream"));
-        synchronize(*backend);
-        return ok();
+        return finish(*backend);
     });
 }
 
@@ -158,7 +157,7 @@ ggml_backend_event_t ggml_backend_event_new(ggml_backend_dev_t device) {
 void ggml_backend_event_free(ggml_backend_event_t event) { free_event(event); }
 
 void ggml_backend_event_record(ggml_backend_event_t event, ggml_backend_t backend) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(event, "event record", "the event"));
         HEDDLE_TRY(require(backend, "event record", "the stream"));
         return record(*event, *backend);
@@ -166,7 +165,7 @@ void ggml_backend_event_record(ggml_backend_event_t event, ggml_backend_t backen
 }
 
 void ggml_backend_event_wait(ggml_backend_t backend, ggml_backend_event_t event) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(backend, "event wait", "the stream"));
         HEDDLE_TRY(require(event, "event wait", "the event"));
         return wait_for(*backend, *event);
@@ -174,7 +173,7 @@ void ggml_backend_event_wait(ggml_backend_t backend, ggml_backend_event_t event)
 }
 
 void ggml_backend_event_synchronize(ggml_backend_event_t event) {
-    capi::done([&]() -> Result<> {
+    capi::handed_over([&]() -> Result<> {
         HEDDLE_TRY(require(event, "event synchronize", "the event"));
         return synchronize(*event);
     });

@@ -54,10 +54,10 @@ constexpr auto make_op_table() {
     std::array<OpInfo, sizeof...(Ds)> table{};
     std::array<bool, sizeof...(Ds)> seen{};
     const auto add = [&](const OpInfo& info) {
-        if (info.id < 0 || info.id >= sizeof...(Ds) || seen[info.id])
-            throw "an op is missing or twice";
-        seen[info.id] = true;
-        table[info.id] = info;
+        const auto number = static_cast<std::size_t>(info.id);
+        if (number >= sizeof...(Ds) || seen[number]) throw "an op is missing or twice";
+        seen[number] = true;
+        table[number] = info;
     };
     (add(kOpInfo<Ds>), ...);
     return table;

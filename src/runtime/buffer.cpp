@@ -1,8 +1,11 @@
 #include "runtime/buffer.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
 
+#include "core/last_error.hpp"
 #include "runtime/buffer_count.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/status.hpp"
@@ -13,10 +16,17 @@ namespace {
 /// What a buffer really is. Plug-ins see the first member; its layout and size are theirs.
 struct TrackedBuffer {
     Buffer buffer;
-    std::atomic<std::uint64_t> writes{0};
+    std::atomic<std::uint64_t> last_write;  ///< a stamp of its creation or of its latest write
     Registration* counted_for = nullptr;
 };
 static_assert(sizeof(Buffer) == 120);
+
+/// A number that no buffer had before. One for all, so that a new buffer is never taken for one
+/// that was at its address.
+std::uint64_t next_stamp() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 const TrackedBuffer& tracked(const Buffer& buffer) {
     return reinterpret_cast<const TrackedBuffer&>(buffer);
@@ -40,7 +50,8 @@ Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* co
                                                     .buft = &type,
                                                     .context = context,
                                                     .size = size,
-                                                    .usage = GGML_BACKEND_BUFFER_USAGE_ANY}};
+                                                    .usage = GGML_BACKEND_BUFFER_USAGE_ANY},
+                                         .last_write = next_stamp()};
     if (made == nullptr) {
         return failure(Errc::out_of_memory, "buffer type '", name_of(type),
                        "': no memory for a buffer's handle");
@@ -51,10 +62,17 @@ Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* co
 
 void free_buffer(Buffer* buffer) noexcept {
     if (buffer == nullptr) return;
-    if (buffer->iface.free_buffer != nullptr) buffer->iface.free_buffer(buffer);
-    auto* const tracked = reinterpret_cast<TrackedBuffer*>(buffer);
-    discount_buffer(tracked->counted_for);
-    delete tracked;
+    empty_buffer(*buffer);
+    delete reinterpret_cast<TrackedBuffer*>(buffer);
+}
+
+void empty_buffer(Buffer& buffer) noexcept {
+    if (buffer.iface.free_buffer != nullptr) buffer.iface.free_buffer(&buffer);
+    auto& tracked = reinterpret_cast<TrackedBuffer&>(buffer);
+    discount_buffer(std::exchange(tracked.counted_for, nullptr));
+    buffer.iface = {};
+    buffer.context = nullptr;
+    buffer.size = 0;
 }
 
 Result<void*> base_of(Buffer& buffer) {
@@ -78,9 +96,10 @@ Result<> clear_buffer(Buffer& buffer, std::uint8_t value) {
         return failure(Errc::unsupported, "buffer of type '", name_of(*refuses),
                        "' cannot be cleared");
     }
+    const Listener listener;
     buffer.iface.clear(&buffer, value);
     note_write(buffer);
-    return ok();
+    return listener.outcome("clearing a buffer");
 }
 
 void reset_buffer(Buffer& buffer) {
@@ -93,14 +112,18 @@ void set_usage(Buffer& buffer, Usage usage) {
 }
 
 std::uint64_t write_generation(const Buffer& buffer) {
-    std::uint64_t writes = tracked(buffer).writes.load(std::memory_order_acquire);
-    for (const Buffer* part : parts_of(buffer)) writes += write_generation(*part);
-    return writes;
+    std::uint64_t latest = tracked(buffer).last_write.load(std::memory_order_acquire);
+    for (const Buffer* part : parts_of(buffer)) latest = std::max(latest, write_generation(*part));
+    return latest;
 }
 
 void note_write(Buffer& buffer) {
-    auto& writes = const_cast<TrackedBuffer&>(tracked(buffer)).writes;
-    writes.fetch_add(1, std::memory_order_release);
+    auto& last = const_cast<TrackedBuffer&>(tracked(buffer)).last_write;
+    const std::uint64_t stamp = next_stamp();
+    // Never backwards: of two writes at a time, the later stamp stands for both.
+    std::uint64_t seen = last.load(std::memory_order_relaxed);
+    while (seen < stamp && !last.compare_exchange_weak(seen, stamp, std::memory_order_release)) {
+    }
 }
 
 }  // namespace heddle

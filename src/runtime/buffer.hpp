@@ -22,6 +22,10 @@ Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* co
 /// Releases the memory through the table, then the object. Null is allowed.
 void free_buffer(Buffer* buffer) noexcept;
 
+/// Releases the memory, and leaves a buffer of no bytes until that is freed: tensors that still
+/// refer to it can be told from others, and using them fails instead of reaching for what is gone.
+void empty_buffer(Buffer& buffer) noexcept;
+
 struct FreeBuffer {
     void operator()(Buffer* buffer) const noexcept { free_buffer(buffer); }
 };
@@ -53,9 +57,11 @@ inline Buffer* root_buffer(const Tensor& tensor) {
 
 // ---- buffers know their writes -----------------------------------------------------------------
 
-/// How often this library has written into the buffer: set, filled, cleared, copied into.
+/// A stamp of the last time this library wrote into the buffer: set, filled, cleared, copied into.
+/// Never 0; it grows with each write, and no two buffers ever have the same, even one after the
+/// other at one address.
 ///
-/// Equal numbers mean that nothing was written in between, but by graphs that ran, and by programs
+/// Equal stamps mean that nothing was written in between, but by graphs that ran, and by programs
 /// that write through the data pointers of host buffers. Any thread may ask.
 std::uint64_t write_generation(const Buffer& buffer);
 

@@ -1,5 +1,6 @@
 #include "runtime/event.hpp"
 
+#include "core/last_error.hpp"
 #include "runtime/device.hpp"
 #include "runtime/stream.hpp"
 
@@ -20,16 +21,18 @@ Result<> record(Event& event, Stream& stream) {
     if (stream.iface.event_record == nullptr) {
         return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot record events");
     }
+    const Listener listener;
     stream.iface.event_record(&stream, &event);
-    return ok();
+    return listener.outcome("recording an event");
 }
 
 Result<> wait_for(Stream& stream, Event& event) {
     if (stream.iface.event_wait == nullptr) {
         return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot wait for events");
     }
+    const Listener listener;
     stream.iface.event_wait(&stream, &event);
-    return ok();
+    return listener.outcome("queueing a wait");
 }
 
 Result<> synchronize(Event& event) {
@@ -38,8 +41,9 @@ Result<> synchronize(Event& event) {
         return failure(Errc::unsupported, "device '", name_of(*event.device),
                        "' cannot wait for events");
     }
+    const Listener listener;
     event.device->iface.event_synchronize(event.device, &event);
-    return ok();
+    return listener.outcome("waiting for an event");
 }
 
 }  // namespace heddle

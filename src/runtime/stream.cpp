@@ -1,5 +1,6 @@
 #include "runtime/stream.hpp"
 
+#include "core/last_error.hpp"
 #include "runtime/device.hpp"
 #include "runtime/graph_plan.hpp"
 
@@ -10,6 +11,13 @@ namespace {
 bool has_plans(const Stream& stream) {
     return stream.iface.graph_plan_create != nullptr && stream.iface.graph_plan_free != nullptr &&
            stream.iface.graph_plan_compute != nullptr;
+}
+
+/// What the backend answered; with its reason if it has told one.
+Result<> answer(Status status, const Listener& listener, std::string_view what) {
+    auto result = from_status(status, what);
+    if (result || !listener.heard()) return result;
+    return failure(result.error().code, result.error().message, ": ", last_sentence());
 }
 
 GraphPlan* our_plan(PlanHandle plan) { return static_cast<GraphPlan*>(plan); }
@@ -39,20 +47,29 @@ void synchronize(Stream& stream) {
     if (stream.iface.synchronize != nullptr) stream.iface.synchronize(&stream);
 }
 
+Result<> finish(Stream& stream) {
+    if (stream.iface.synchronize == nullptr) return ok();
+    const Listener listener;
+    stream.iface.synchronize(&stream);
+    if (!listener.heard()) return ok();
+    return listener.outcome("waiting for stream '", name_of(stream), '\'');
+}
+
 Result<> compute_async(Stream& stream, Graph& graph) {
     if (stream.iface.graph_compute == nullptr) {
         return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot compute graphs");
     }
+    const Listener listener;
     const Status status = stream.iface.graph_compute(&stream, &graph);
     if (status == GGML_STATUS_SUCCESS) return ok();
-    return from_status(
-        status, text("computing ", graph.n_nodes, " nodes on stream '", name_of(stream), '\''));
+    return answer(status, listener,
+                  text("computing ", graph.n_nodes, " nodes on stream '", name_of(stream), '\''));
 }
 
 Result<> compute(Stream& stream, Graph& graph) {
     auto computed = compute_async(stream, graph);
-    synchronize(stream);
-    return computed;
+    auto finished = finish(stream);
+    return computed ? std::move(finished) : std::move(computed);
 }
 
 void optimize(Stream& stream, Graph& graph) {
@@ -83,10 +100,14 @@ void free_plan(Stream& stream, PlanHandle plan) noexcept {
 Result<> compute_plan(Stream& stream, PlanHandle plan) {
     if (plan == nullptr) return invalid("stream '", name_of(stream), "': the plan is NULL");
     if (!has_plans(stream)) return compute(stream, our_plan(plan)->graph());
+    const Listener listener;
     const Status status = stream.iface.graph_plan_compute(&stream, plan);
-    synchronize(stream);
-    if (status == GGML_STATUS_SUCCESS) return ok();
-    return from_status(status, text("computing a plan on stream '", name_of(stream), '\''));
+    auto computed =
+        status == GGML_STATUS_SUCCESS
+            ? ok()
+            : answer(status, listener, text("computing a plan on stream '", name_of(stream), '\''));
+    auto finished = finish(stream);
+    return computed ? std::move(finished) : std::move(computed);
 }
 
 Result<PlanHandle> update_plan(Stream& stream, PlanHandle plan, const Graph& graph) {

@@ -31,6 +31,10 @@ Result<BufferType*> default_buffer_type(Stream& stream);
 /// Waits until all work is done; streams without the member have none left.
 void synchronize(Stream& stream);
 
+/// The same; fails with what the backend tells of meanwhile: work that went wrong since it was
+/// queued.
+Result<> finish(Stream& stream);
+
 /// Queues the nodes of `graph`, or computes them at once.
 Result<> compute_async(Stream& stream, Graph& graph);
 

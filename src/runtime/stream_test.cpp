@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "heddle/heddle.h"
 #include "runtime/event.hpp"
 #include "runtime/fake_device.hpp"
 
@@ -52,6 +53,16 @@ TEST_F(StreamTest, KeepsTheStatusOfABackendAndWaitsAllTheSame) {
     }
     EXPECT_EQ(compute(*stream, *graph).error().message,
               "computing 1 nodes on stream 'FAKE0': the backend answered ABORTED (1)");
+}
+
+TEST_F(StreamTest, WhatABackendTellsOfWhileItIsWaitedForIsAFailure) {
+    stream->iface.synchronize = [](Stream*) { heddle_report_error("it is too hot"); };
+    const auto finished = finish(*stream);
+    ASSERT_FALSE(finished);
+    EXPECT_EQ(finished.error().message, "waiting for stream 'FAKE0': it is too hot");
+    const auto computed = compute(*stream, *graph);
+    ASSERT_FALSE(computed);
+    EXPECT_EQ(computed.error().code, Errc::device);
 }
 
 TEST_F(StreamTest, WithoutOptionalMembersNeedsNone) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/context.hpp"
+#include "core/last_error.hpp"
 #include "runtime/buffer.hpp"
 #include "runtime/stream.hpp"
 
@@ -80,13 +81,21 @@ constexpr std::string_view kWriting = "writing", kReading = "reading", kFilling 
 
 // ---- once all is checked -----------------------------------------------------------------------
 
+/// What came of the calls since `listener` was set up.
+Result<> outcome(const Listener& listener, std::string_view doing, const Tensor& tensor) {
+    if (!listener.heard()) [[likely]]
+        return ok();
+    return listener.outcome(doing, ' ', describe(tensor));
+}
+
 const std::byte* at(const void* data, std::size_t offset) {
     return static_cast<const std::byte*>(data) + offset;
 }
 std::byte* at(void* data, std::size_t offset) { return static_cast<std::byte*>(data) + offset; }
 
-void write_checked(Buffer& buffer, Tensor& tensor, const void* data, std::size_t offset,
-                   const Pieces& pieces) {
+Result<> write_checked(Buffer& buffer, Tensor& tensor, const void* data, std::size_t offset,
+                       const Pieces& pieces) {
+    const Listener listener;
     if (pieces.count > 1 && buffer.iface.set_tensor_2d != nullptr) {
         buffer.iface.set_tensor_2d(&buffer, &tensor, data, offset, pieces.size, pieces.count,
                                    pieces.tensor_stride, pieces.data_stride);
@@ -97,19 +106,22 @@ void write_checked(Buffer& buffer, Tensor& tensor, const void* data, std::size_t
         }
     }
     note_write(buffer);
+    return outcome(listener, kWriting, tensor);
 }
 
-void read_checked(Buffer& buffer, const Tensor& tensor, void* data, std::size_t offset,
-                  const Pieces& pieces) {
+Result<> read_checked(Buffer& buffer, const Tensor& tensor, void* data, std::size_t offset,
+                      const Pieces& pieces) {
+    const Listener listener;
     if (pieces.count > 1 && buffer.iface.get_tensor_2d != nullptr) {
         buffer.iface.get_tensor_2d(&buffer, &tensor, data, offset, pieces.size, pieces.count,
                                    pieces.tensor_stride, pieces.data_stride);
-        return;
+    } else {
+        for (std::size_t i = 0; i < pieces.count; ++i) {
+            buffer.iface.get_tensor(&buffer, &tensor, at(data, i * pieces.data_stride),
+                                    offset + i * pieces.tensor_stride, pieces.size);
+        }
     }
-    for (std::size_t i = 0; i < pieces.count; ++i) {
-        buffer.iface.get_tensor(&buffer, &tensor, at(data, i * pieces.data_stride),
-                                offset + i * pieces.tensor_stride, pieces.size);
-    }
+    return outcome(listener, kReading, tensor);
 }
 
 bool can_write(const Buffer& buffer, const Pieces& pieces) {
@@ -147,8 +159,8 @@ Result<> copy_staged(const Tensor& src, Tensor& dst, Buffer& from, Buffer& to) {
     }
     for (std::size_t done = 0; done < total;) {
         const Pieces piece{.size = std::min(step, total - done), .count = 1};
-        read_checked(from, src, staging.get(), done, piece);
-        write_checked(to, dst, staging.get(), done, piece);
+        HEDDLE_TRY(read_checked(from, src, staging.get(), done, piece));
+        HEDDLE_TRY(write_checked(to, dst, staging.get(), done, piece));
         done += piece.size;
     }
     return ok();
@@ -177,8 +189,7 @@ Result<> write_tensor(Tensor& tensor, const void* data, std::size_t offset, cons
     if (is_nothing(pieces)) return ok();
     HEDDLE_TRY(check_access(kWriting, tensor, data, offset, pieces));
     if (!can_write(*buffer, pieces)) return cannot(kWriting, tensor, *buffer);
-    write_checked(*buffer, tensor, data, offset, pieces);
-    return ok();
+    return write_checked(*buffer, tensor, data, offset, pieces);
 }
 
 Result<> read_tensor(const Tensor& tensor, void* data, std::size_t offset, const Pieces& pieces) {
@@ -186,8 +197,7 @@ Result<> read_tensor(const Tensor& tensor, void* data, std::size_t offset, const
     if (is_nothing(pieces)) return ok();
     HEDDLE_TRY(check_access(kReading, tensor, data, offset, pieces));
     if (!can_read(*buffer, pieces)) return cannot(kReading, tensor, *buffer);
-    read_checked(*buffer, tensor, data, offset, pieces);
-    return ok();
+    return read_checked(*buffer, tensor, data, offset, pieces);
 }
 
 Result<> fill_tensor(Tensor& tensor, std::uint8_t value, std::size_t offset, std::size_t size) {
@@ -196,9 +206,10 @@ Result<> fill_tensor(Tensor& tensor, std::uint8_t value, std::size_t offset, std
     HEDDLE_TRY(check_has_data(kFilling, tensor));
     HEDDLE_TRY(check_range(kFilling, tensor, offset, size));
     if (buffer->iface.memset_tensor == nullptr) return cannot(kFilling, tensor, *buffer);
+    const Listener listener;
     buffer->iface.memset_tensor(buffer, &tensor, value, offset, size);
     note_write(*buffer);
-    return ok();
+    return outcome(listener, kFilling, tensor);
 }
 
 Result<> zero_tensor(Tensor& tensor) {
@@ -225,7 +236,8 @@ Result<> copy_tensor(const Tensor& src, Tensor& dst) {
         note_write(*to);
         return ok();
     }
-    if (copy_by_destination(src, dst)) return ok();
+    const Listener listener;
+    if (copy_by_destination(src, dst)) return outcome(listener, kCopying, src);
     const Pieces whole{.size = size, .count = 1};
     if (!can_read(*from, whole)) return cannot(kReading, src, *from);
     if (!can_write(*to, whole)) return cannot(kWriting, dst, *to);
@@ -258,6 +270,7 @@ Result<> write_tensor_async(Stream& stream, Tensor& tensor, const void* data, st
     HEDDLE_TRY(check_has_data(kWriting, tensor));
     if (is_nothing(pieces)) return ok();
     HEDDLE_TRY(check_access(kWriting, tensor, data, offset, pieces));
+    const Listener listener;
     if (pieces.count > 1 && stream.iface.set_tensor_2d_async != nullptr) {
         stream.iface.set_tensor_2d_async(&stream, &tensor, data, offset, pieces.size, pieces.count,
                                          pieces.tensor_stride, pieces.data_stride);
@@ -267,11 +280,11 @@ Result<> write_tensor_async(Stream& stream, Tensor& tensor, const void* data, st
                                           offset + i * pieces.tensor_stride, pieces.size);
         }
     } else {
-        synchronize(stream);
+        HEDDLE_TRY(finish(stream));
         return write_tensor(tensor, data, offset, pieces);
     }
     note_write(*buffer);
-    return ok();
+    return outcome(listener, kWriting, tensor);
 }
 
 Result<> read_tensor_async(Stream& stream, const Tensor& tensor, void* data, std::size_t offset,
@@ -280,6 +293,7 @@ Result<> read_tensor_async(Stream& stream, const Tensor& tensor, void* data, std
     HEDDLE_TRY(check_has_data(kReading, tensor));
     if (is_nothing(pieces)) return ok();
     HEDDLE_TRY(check_access(kReading, tensor, data, offset, pieces));
+    const Listener listener;
     if (pieces.count > 1 && stream.iface.get_tensor_2d_async != nullptr) {
         stream.iface.get_tensor_2d_async(&stream, &tensor, data, offset, pieces.size, pieces.count,
                                          pieces.tensor_stride, pieces.data_stride);
@@ -289,10 +303,10 @@ Result<> read_tensor_async(Stream& stream, const Tensor& tensor, void* data, std
                                           offset + i * pieces.tensor_stride, pieces.size);
         }
     } else {
-        synchronize(stream);
+        HEDDLE_TRY(finish(stream));
         return read_tensor(tensor, data, offset, pieces);
     }
-    return ok();
+    return outcome(listener, kReading, tensor);
 }
 
 Result<> copy_tensor_async(Stream& from, Stream& to, const Tensor& src, Tensor& dst) {
@@ -303,12 +317,13 @@ Result<> copy_tensor_async(Stream& from, Stream& to, const Tensor& src, Tensor& 
     if (byte_size(src) == 0) return ok();
     HEDDLE_TRY(check_has_data(kCopying, src));
     HEDDLE_TRY(check_has_data(kCopying, dst));
+    const Listener listener;
     if (to.iface.cpy_tensor_async != nullptr && to.iface.cpy_tensor_async(&from, &to, &src, &dst)) {
         note_write(*target);
-        return ok();
+        return outcome(listener, kCopying, src);
     }
-    synchronize(from);
-    if (&from != &to) synchronize(to);
+    HEDDLE_TRY(finish(from));
+    if (&from != &to) HEDDLE_TRY(finish(to));
     return copy_tensor(src, dst);
 }
 

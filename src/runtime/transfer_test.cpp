@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "heddle/heddle.h"
 #include "runtime/fake_device.hpp"
 #include "runtime/host_buffer.hpp"
 #include "runtime/placement.hpp"
@@ -311,6 +312,36 @@ TEST_F(Copy, AsyncSynchronisesBothStreamsIfTheDestinationDeclines) {
     EXPECT_EQ(at(*y, 7), 8);
     EXPECT_TRUE(copy_tensor_async(*from, *to, *x, *x));
     EXPECT_FALSE(copy_tensor_async(*from, *to, *x, *new_floats(context, 4, "shorter")));
+}
+
+// ---- failures that a backend can only tell of --------------------------------------------------
+
+void tell() { heddle_report_error("the cable is out"); }
+
+TEST_F(Copy, WhatABackendTellsOfIsAFailure) {
+    const OwnedStream from = fake.start(), to = second.start();
+    buffer->iface.set_tensor = [](Buffer*, Tensor*, const void*, std::size_t, std::size_t) {
+        tell();
+    };
+    buffer->iface.get_tensor = [](Buffer*, const Tensor*, void*, std::size_t, std::size_t) {
+        tell();
+    };
+    from->iface.set_tensor_async = [](Stream*, Tensor*, const void*, std::size_t, std::size_t) {
+        tell();
+    };
+    to->iface.cpy_tensor_async = [](Stream*, Stream*, const Tensor*, Tensor*) {
+        tell();
+        return true;
+    };
+    const auto written = write_tensor(*x, values.data(), 0, 8);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Errc::device);
+    EXPECT_EQ(written.error().message, "writing 'x' f32[8,1,1,1]: the cable is out");
+    EXPECT_FALSE(read_tensor(*x, values.data(), 0, 8));
+    EXPECT_FALSE(write_tensor_async(*from, *x, values.data(), 0, 8));
+    const auto copied = copy_tensor_async(*from, *to, *x, *y);
+    ASSERT_FALSE(copied);
+    EXPECT_EQ(copied.error().message, "copying 'x' f32[8,1,1,1]: the cable is out");
 }
 
 }  // namespace

@@ -10,7 +10,12 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;
 
+void add_completion(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
+void add_explain(CLI::App& app, int& status);
+void add_inspect(CLI::App& app, int& status);
+void add_quantize(CLI::App& app, int& status);
+void add_run(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 
 }  // namespace heddle::tool

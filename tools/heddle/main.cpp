@@ -5,6 +5,15 @@
 #include "ggml.h"
 #include "heddle/heddle.h"
 
+namespace {
+
+/// Failures come back as values and are reported once; what is left to say are warnings.
+void show_warnings(enum ggml_log_level level, const char* text, void* /*unused*/) {
+    if (level == GGML_LOG_LEVEL_WARN) fmt::print(stderr, "{}", text);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
     using namespace heddle::tool;
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
@@ -16,10 +25,16 @@ int main(int argc, char** argv) {
 
     int status = kSuccess;
     add_devices(app, status);
+    add_explain(app, status);
+    add_inspect(app, status);
+    add_quantize(app, status);
+    add_run(app, status);
     add_verify(app, status);
+    add_completion(app, status);
 
     // The program reports failures itself; nothing may stop it half-way.
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    ggml_log_set(show_warnings, nullptr);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -11,6 +11,7 @@
 #include "generated.hpp"
 #include "golden_runner.hpp"
 #include "ops/catalogue.hpp"
+#include "verify_model.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -224,6 +225,44 @@ Result<std::size_t> verify(const Options& options) {
     return failed;
 }
 
+/// A model may be given instead of cases.
+void add_model_options(CLI::App& command, ModelCheck& check) {
+    CLI::Option* model =
+        command
+            .add_option("model", check.model,
+                        "GGUF file of the llama family: compare its nodes on two devices")
+            ->type_name("FILE");
+    for (const char* other :
+         {"--golden", "--cases", "--seed", "--device", "--threads", "--isa", "--op"}) {
+        model->excludes(command.get_option(other));
+    }
+    CLI::Option* on =
+        command.add_option("--on", check.on, "Device to check with the model")->type_name("DEVICE");
+    on->needs(model);
+    model->needs(on);
+    command.add_option("--against", check.against, "Device that is trusted")
+        ->type_name("DEVICE")
+        ->capture_default_str()
+        ->needs(model);
+    command.add_option("-p,--prompt", check.prompt, "Text whose graph is run")
+        ->capture_default_str()
+        ->needs(model);
+    command.add_option("--tolerance", check.tolerance, "Largest error of a node (NMSE)")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber)
+        ->needs(model);
+    command.add_option("--worst", check.shown, "Nodes to show")
+        ->capture_default_str()
+        ->needs(model);
+    command.add_flag("--drift", check.drift, "Let errors add up from node to node")->needs(model);
+}
+
+int run_model_check(const ModelCheck& check) {
+    const auto passed = verify_model(check);
+    if (!passed) fmt::print(stderr, "heddle verify: {}\n", passed.error().message);
+    return passed && *passed ? kSuccess : kFailure;
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app, int& status) {
@@ -234,14 +273,17 @@ void add_verify(CLI::App& app, int& status) {
         command
             ->add_option("--golden", options->golden_directory,
                          "Directory of recorded cases (default: cases are generated)")
+            ->type_name("DIR")
             ->check(CLI::ExistingDirectory);
     command->add_option("--cases", options->cases, "Generated cases of each kind of each op")
         ->check(CLI::Range(1, 10000))
         ->excludes(recorded);
     command->add_option("--seed", options->seed, "What generated cases are made from")
         ->excludes(recorded);
-    command->add_option("--device", options->devices,
-                        "Device to check; may be given again (default: CPU)");
+    command
+        ->add_option("--device", options->devices,
+                     "Device to check; may be given again (default: CPU)")
+        ->type_name("DEVICE");
     command->add_option("--threads", options->threads, "Numbers of threads to try, such as 1,2,5")
         ->delimiter(',')
         ->check(CLI::Range(1, GGML_MAX_N_THREADS));
@@ -250,8 +292,15 @@ void add_verify(CLI::App& app, int& status) {
     command->add_option("--op", options->ops,
                         "Only cases of this op or graph file; may be given again");
     command->add_flag("--json", options->json, "Result as JSON");
-    command->callback([options, &status] {
+    auto check = std::make_shared<ModelCheck>();
+    add_model_options(*command, *check);
+    command->callback([options, check, &status] {
         ggml_backend_load_all();
+        if (!check->model.empty()) {
+            check->json = options->json;
+            status = run_model_check(*check);
+            return;
+        }
         if (options->devices.empty()) options->devices = {"CPU"};
         auto failures = verify(*options);
         if (!failures) fmt::print(stderr, "heddle verify: {}\n", failures.error().message);

@@ -6,9 +6,35 @@
 #include <memory>
 #include <string_view>
 
+#include "objection.h"
 #include "stream.hpp"
 
 namespace heddle::plugin {
+
+/// The words of the last objection, for the thread that asked for them. No string, and hidden:
+/// memory that is released with the thread, or shared among plug-ins, would keep the plug-in from
+/// being unloaded.
+struct ObjectionWords {
+    bool wanted = false;
+    char text[256] = {};
+
+    void keep(std::string_view words) noexcept {
+        const std::size_t size = words.copy(text, sizeof text - 1);
+        text[size] = '\0';
+    }
+};
+[[gnu::visibility("hidden")]] inline constinit thread_local ObjectionWords objection_words;
+
+/// What registrations offer as HEDDLE_DEVICE_OBJECTION: asks the device, which leaves its words.
+[[gnu::visibility("hidden")]] inline const char* objection_of(ggml_backend_dev_t device,
+                                                              const ggml_tensor* node) noexcept {
+    ObjectionWords& words = objection_words;
+    words.keep("does not support it");
+    words.wanted = true;
+    const bool supported = device->iface.supports_op(device, node);
+    words.wanted = false;
+    return supported ? "" : words.text;
+}
 
 /// Kinds of device. The C name alone means a function of the same name.
 using DeviceType = enum ggml_backend_dev_type;
@@ -119,7 +145,9 @@ private:
         if (only_describes(*node)) return true;
         return ask(false, [&]() -> bool {
             if constexpr (requires(Self & s) { s.objection(*node); }) {
-                return std::string_view(self(device).objection(*node)).empty();
+                const std::string_view words = self(device).objection(*node);
+                if (!words.empty() && objection_words.wanted) objection_words.keep(words);
+                return words.empty();
             } else {
                 return self(device).supports(*node);
             }
@@ -214,7 +242,8 @@ private:
 ///     std::size_t device_count();
 ///     ggml_backend_dev_t device(std::size_t index);
 ///     void* find(std::string_view name);  // optional: functions of the backend's own; null if
-///     unknown
+///     unknown. HEDDLE_DEVICE_OBJECTION is there without it, in the words of the devices'
+///     `objection`.
 template <class Self>
 class Registration {
 public:
@@ -248,13 +277,16 @@ private:
                 return self(registration).device(index);
             });
         };
-        if constexpr (requires(Self & s) { s.find(std::string_view{}); }) {
-            table.get_proc_address = [](ggml_backend_reg_t registration, const char* name) {
-                return ask<void*>(nullptr, [&]() -> void* {
-                    return name == nullptr ? nullptr : self(registration).find(name);
-                });
-            };
-        }
+        table.get_proc_address = [](ggml_backend_reg_t registration, const char* name) {
+            return ask<void*>(nullptr, [&]() -> void* {
+                if (name == nullptr) return nullptr;
+                if constexpr (requires(Self & s) { s.find(std::string_view{}); }) {
+                    if (void* function = self(registration).find(name)) return function;
+                }
+                if (std::string_view(name) != HEDDLE_DEVICE_OBJECTION) return nullptr;
+                return reinterpret_cast<void*>(objection_of);
+            });
+        };
         return table;
     }
 

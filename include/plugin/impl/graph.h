@@ -107,7 +107,7 @@ static inline size_t ggml_hash_find_or_insert(struct ggml_hash_set* hash_set,
 // Graph
 
 /// In which order the sources of a node are visited when a graph is built.
-enum ggml_cgraph_eval_order {
+enum ggml_cgraph_eval_order GGML_ENUM_INT {
     GGML_CGRAPH_EVAL_ORDER_LEFT_TO_RIGHT = 0,  ///< src[0] first; the default.
     GGML_CGRAPH_EVAL_ORDER_RIGHT_TO_LEFT = 1,  ///< src[9] first.
     GGML_CGRAPH_EVAL_ORDER_COUNT = 2,          ///< Number of orders.

@@ -175,12 +175,24 @@ TEST_F(SimTest, DataThatCannotBeComputedWithFailsTheNextGraph) {
     const std::int32_t beyond = 1000, inside = 1;
     ggml_backend_tensor_set(rows, &beyond, 0, sizeof beyond);
     ggml_cgraph* graph = bench_.graph({y});
+    EXPECT_EQ(ggml_backend_graph_compute_async(stream_.get(), graph), GGML_STATUS_SUCCESS);
     heddle_clear_error();
-    EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_SUCCESS);
+    ggml_backend_synchronize(stream_.get());
     EXPECT_THAT(heddle_last_error(), testing::HasSubstr("GET_ROWS")) << "told when waited for";
     ggml_backend_tensor_set(rows, &inside, 0, sizeof inside);
     EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_FAILED);
     EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_SUCCESS);
+}
+
+TEST_F(SimTest, WhoeverWaitsForTheGraphIsToldByItsStatus) {
+    Tensor* x = bench_.matrix(8, 4, type_);
+    Tensor* rows = bench_.place(ggml_new_tensor_1d(bench_.context(), GGML_TYPE_I32, 1), type_);
+    Tensor* y = bench_.place(ggml_get_rows(bench_.context(), x, rows), type_);
+    ggml_backend_buffer_clear(x->buffer, 0);
+    const std::int32_t beyond = 1000;
+    ggml_backend_tensor_set(rows, &beyond, 0, sizeof beyond);
+    EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), bench_.graph({y})), GGML_STATUS_FAILED);
+    EXPECT_THAT(heddle_last_error(), testing::HasSubstr("GET_ROWS"));
 }
 
 TEST_F(SimTest, WorkOfAStreamIsDoneInOrder) {

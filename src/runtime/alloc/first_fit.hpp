@@ -14,7 +14,8 @@ namespace heddle::alloc {
 
 /// Places blocks in one line of addresses one after the other, each at the lowest place that is
 /// free during its life, and looks for an order in which that takes little memory. Good with blocks
-/// of any size and life, but each costs as many steps as there are blocks below its place.
+/// of any size and life, but each costs as many steps as there are blocks below its place. Keeps
+/// its tables for the next blocks.
 class FirstFit {
 public:
     struct Item {
@@ -34,15 +35,19 @@ public:
     /// Units that must never be reached, so that sums of two can be counted.
     static constexpr std::uint32_t kTooMany = UINT32_MAX / 4;
 
+    /// To be filled before `prepare`.
+    std::vector<Item>& items() { return items_; }
+
     /// `peak` is a time when the most units are alive, `limit`, at most kTooMany, what must not be
     /// reached. No item crosses a multiple of `chunk`, and none is larger.
-    FirstFit(std::vector<Item> items, std::int32_t peak, std::uint32_t limit, std::uint32_t chunk)
-        : items_(std::move(items)),
-          peak_(peak),
-          chunk_(chunk),
-          best_(limit),
-          order_(items_.size()) {
+    void prepare(std::int32_t peak, std::uint32_t limit, std::uint32_t chunk) {
+        peak_ = peak;
+        chunk_ = chunk;
+        best_ = limit;
+        steps_ = 0;
+        order_.resize(items_.size());
         at_.resize(items_.size());
+        best_order_.clear();
         divide_time();
     }
 
@@ -50,6 +55,8 @@ public:
     bool search(const Effort& effort) {
         for (const Bottom bottom : {Bottom::far_reaching, Bottom::long_lived, Bottom::late,
                                     Bottom::early, Bottom::none}) {
+            // The last one is slow, and seldom better.
+            if (bottom == Bottom::none && best_ <= effort.bad) break;
             sort_by(bottom);
             if (try_order(best_) == items_.size()) keep_order();
             if (best_ <= effort.good) return true;
@@ -59,7 +66,6 @@ public:
         return true;
     }
 
-    const std::vector<Item>& items() const { return items_; }
     std::uint32_t used() const { return best_; }
 
 private:
@@ -95,7 +101,9 @@ private:
         std::int32_t end = 0;
         for (const Item& item : items_) end = std::max(end, item.last);
         const std::size_t count = std::clamp<std::size_t>(items_.size() / kItemsPerPeriod, 1, 256);
-        periods_.resize(count);
+        period_count_ = count;
+        if (count > periods_.size()) periods_.resize(count);
+        spans_.clear();
         const auto period_at = [&](std::int32_t time) {
             return static_cast<std::uint32_t>(static_cast<std::size_t>(time) * count /
                                               (static_cast<std::size_t>(end) + 1));
@@ -142,11 +150,31 @@ private:
 
     /// Places items in order up to the first that reaches `limit`, and says which one that is.
     std::size_t try_order(std::uint32_t limit) {
-        for (Period& period : periods_) period.placed.clear();
+        for (std::size_t i = 0; i < period_count_; ++i) periods_[i].placed.clear();
         top_ = 0;
-        std::size_t done = 0;
+        std::size_t done = stack(limit);
         for (; done < order_.size() && top_ < limit; ++done) place(order_[done]);
         return top_ < limit ? done : done - 1;
+    }
+
+    /// Items that are alive at the peak all meet there, so as long as there are no others each lies
+    /// on top of the one before. Says how many that are.
+    std::size_t stack(std::uint32_t limit) {
+        if (chunk_ < kTooMany) return 0;
+        std::size_t done = 0;
+        for (; done < order_.size() && top_ < limit; ++done) {
+            const std::uint32_t index = order_[done];
+            const Item& item = items_[index];
+            if (peak_ < item.first || item.last < peak_) break;
+            const Placed placed{top_, top_ + item.size, item.first, item.last};
+            for (std::uint32_t i = spans_[index].first; i <= spans_[index].last; ++i) {
+                periods_[i].placed.push_back(placed);
+            }
+            at_[index] = top_;
+            top_ = placed.end;
+        }
+        steps_ += done;
+        return done;
     }
 
     void place(std::uint32_t index) {
@@ -234,11 +262,12 @@ private:
     }
 
     std::vector<Item> items_;
-    std::int32_t peak_;
-    std::uint32_t chunk_, best_, top_ = 0;
+    std::int32_t peak_ = 0;
+    std::uint32_t chunk_ = 0, best_ = 0, top_ = 0;
     std::vector<std::uint64_t> keys_;
     std::vector<std::uint32_t> order_, best_order_, at_;
-    std::vector<Period> periods_;
+    std::vector<Period> periods_;  ///< the first `period_count_`; the others keep their memory
+    std::size_t period_count_ = 0;
     std::vector<Span> spans_;  ///< the periods each item lives in
     std::size_t steps_ = 0;
 };

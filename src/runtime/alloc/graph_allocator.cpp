@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime/alloc/packer.hpp"
 #include "runtime/placement.hpp"
 
 using namespace heddle;
@@ -47,9 +46,9 @@ private:
     std::vector<Tensor*> tensors_;
 };
 
-/// Gives views the memory of their roots, where those have some.
+/// Gives a view the memory of its root, where that has some.
 Result<> place_if_view(Tensor* tensor, Placed& placed) {
-    if (tensor == nullptr || tensor->view_src == nullptr || tensor->buffer != nullptr) return ok();
+    if (tensor->buffer != nullptr) return ok();
     const Tensor& root = *tensor->view_src;
     // Without a buffer it was made outside; without data it is only there to ask questions with.
     if (root.buffer == nullptr || root.data == nullptr) return ok();
@@ -57,11 +56,12 @@ Result<> place_if_view(Tensor* tensor, Placed& placed) {
     return place_view(*tensor);
 }
 
-Result<> place_views(const Graph& graph, Placed& placed) {
-    for (Tensor* leaf : leafs_of(graph)) HEDDLE_TRY(place_if_view(leaf, placed));
-    for (Tensor* node : nodes_of(graph)) {
-        for (Tensor* source : node->src) HEDDLE_TRY(place_if_view(source, placed));
-        HEDDLE_TRY(place_if_view(node, placed));
+/// Every view there is was met already, while lifetimes were found.
+Result<> place_views(std::span<Tensor* const> views, Placed& placed) {
+    constexpr std::size_t kReadAhead = 8;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        if (i + kReadAhead < views.size()) __builtin_prefetch(views[i + kReadAhead]);
+        HEDDLE_TRY(place_if_view(views[i], placed));
     }
     return ok();
 }
@@ -118,7 +118,13 @@ alloc::Assignment ggml_gallocr::assignment(const Ids& ids) const {
     return {.arenas = types_, .alignments = alignments_, .nodes = ids.nodes, .leafs = ids.leafs};
 }
 
-Result<alloc::Plan> ggml_gallocr::make_plan(const std::vector<alloc::Block>& blocks) const {
+Result<const alloc::Lifetimes*> ggml_gallocr::find(const Graph& graph, const Ids& ids) {
+    reserved_ = nullptr;
+    return finder_.find(graph, assignment(ids));
+}
+
+Result<alloc::Plan> ggml_gallocr::make_plan(const std::vector<alloc::Block>& blocks,
+                                            alloc::Packer& packer) const {
     alloc::Plan plan{.blocks = blocks, .places = {}, .chunks = {}};
     plan.places.resize(blocks.size());
     plan.chunks.resize(arenas_.size());
@@ -132,10 +138,11 @@ Result<alloc::Plan> ggml_gallocr::make_plan(const std::vector<alloc::Block>& blo
             inside.push_back(blocks[i]);
             origin.push_back(i);
         }
-        auto packed = alloc::pack(inside, arenas_[arena].chunk_limit);
-        if (!packed) return std::move(packed).error().within(name_of(*types_[arena]));
-        for (std::size_t i = 0; i < origin.size(); ++i) plan.places[origin[i]] = packed->places[i];
-        plan.chunks[arena] = std::move(packed->chunks);
+        const auto packed = packer.pack(inside, arenas_[arena].chunk_limit);
+        if (!packed) return Error(packed.error()).within(name_of(*types_[arena]));
+        const alloc::Packing& packing = **packed;
+        for (std::size_t i = 0; i < origin.size(); ++i) plan.places[origin[i]] = packing.places[i];
+        plan.chunks[arena] = packing.chunks;
     }
     return plan;
 }
@@ -146,7 +153,8 @@ Result<std::vector<std::size_t>> ggml_gallocr::measure(const Graph& graph, const
     alloc::LifetimeFinder finder;
     const alloc::Assignment given = assignment(ids);
     HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, finder.find(graph, given));
-    HEDDLE_TRY_ASSIGN(const alloc::Plan plan, make_plan(lifetimes->blocks));
+    alloc::Packer packer;
+    HEDDLE_TRY_ASSIGN(const alloc::Plan plan, make_plan(lifetimes->blocks, packer));
     std::vector<std::size_t> sizes(arena_of_id_.size());
     for (std::size_t id = 0; id < sizes.size(); ++id) {
         const auto first = std::ranges::find(arena_of_id_, arena_of_id_[id]);
@@ -161,14 +169,15 @@ Result<std::vector<std::size_t>> ggml_gallocr::measure(const Graph& graph, const
 
 Result<> ggml_gallocr::reserve(const Graph& graph, const int* node_ids, const int* leaf_ids) {
     HEDDLE_TRY_ASSIGN(Ids ids, arenas_of(graph, node_ids, leaf_ids));
-    const alloc::Assignment given = assignment(ids);
-    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, finder_.find(graph, given));
-    return adopt(graph, *lifetimes, std::move(ids));
+    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, find(graph, ids));
+    HEDDLE_TRY(adopt(graph, *lifetimes, std::move(ids)));
+    reserved_ = &graph;
+    return ok();
 }
 
 /// Plans, gets the buffers, and makes the plan the current one.
 Result<> ggml_gallocr::adopt(const Graph& graph, const alloc::Lifetimes& lifetimes, Ids ids) {
-    HEDDLE_TRY_ASSIGN(alloc::Plan plan, make_plan(lifetimes.blocks));
+    HEDDLE_TRY_ASSIGN(alloc::Plan plan, make_plan(lifetimes.blocks, packer_));
     for (std::size_t arena = 0; arena < arenas_.size(); ++arena) {
         HEDDLE_TRY(provide(arena, plan.chunks[arena]));
     }
@@ -191,7 +200,7 @@ Result<> ggml_gallocr::provide(std::size_t index, std::span<const std::size_t> s
     if (!fresh && !arena.chunks.empty()) {
         // Not both at a time. Without its buffers the old plan is worth nothing.
         planned_ = false;
-        arena.chunks.clear();
+        retire(arena);
         fresh = allocate_chunks(*types_[index], sizes, alignments_[index]);
     }
     if (!fresh) {
@@ -202,8 +211,18 @@ Result<> ggml_gallocr::provide(std::size_t index, std::span<const std::size_t> s
     }
     // The old plan's places are in buffers that go now, unless the new plan is adopted whole.
     planned_ = false;
+    retire(arena);
     arena.chunks = *std::move(fresh);
     return ok();
+}
+
+void ggml_gallocr::retire(Arena& arena) {
+    retired_.reserve(retired_.size() + arena.chunks.size());
+    for (OwnedBuffer& chunk : arena.chunks) {
+        empty_buffer(*chunk);
+        retired_.push_back(std::move(chunk));
+    }
+    arena.chunks.clear();
 }
 
 // ---- placing -----------------------------------------------------------------------------------
@@ -214,16 +233,15 @@ bool ggml_gallocr::has_planned_size(const Graph& graph) const {
 
 Result<bool> ggml_gallocr::fits(const Graph& graph) {
     if (!has_planned_size(graph)) return false;
-    const alloc::Assignment given = assignment(ids_);
-    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, finder_.find(graph, given));
+    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, find(graph, ids_));
     return plan_.covers(lifetimes->blocks);
 }
 
 Result<> ggml_gallocr::allocate(Graph& graph) {
     const bool same_size = has_planned_size(graph);
     const Ids none;
-    const alloc::Assignment given = assignment(same_size ? ids_ : none);
-    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, finder_.find(graph, given));
+    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes,
+                      find(graph, same_size ? ids_ : none));
     const std::vector<alloc::Block>& blocks = lifetimes->blocks;
     // A graph that has all it needs is fine without a plan.
     if (!blocks.empty() && !(same_size && plan_.covers(blocks))) {
@@ -235,19 +253,37 @@ Result<> ggml_gallocr::allocate(Graph& graph) {
         }
         HEDDLE_TRY(adopt(graph, *lifetimes, {}));
     }
-    return place_all(graph);
+    return place_all();
 }
 
-Result<> ggml_gallocr::place_all(Graph& graph) {
+Result<> ggml_gallocr::place_reserved(Graph& graph) {
+    if (reserved_ != &graph || !has_planned_size(graph)) {
+        return invalid("placing a graph of ", nodes_of(graph).size(), " nodes and ",
+                       leafs_of(graph).size(), " leafs: it is not the one reserved last");
+    }
+    return place_all();
+}
+
+Result<> ggml_gallocr::place_all() {
     for (Arena& arena : arenas_) {
         for (const OwnedBuffer& chunk : arena.chunks) reset_buffer(*chunk);
     }
     Placed placed;
-    for (const alloc::Tenant& tenant : finder_.latest().tenants) {
+    const auto& tenants = finder_.latest().tenants;
+    for (std::size_t i = 0; i < tenants.size(); ++i) {
+        constexpr std::size_t kReadAhead = 6;
+        if (i + kReadAhead < tenants.size()) {
+            __builtin_prefetch(tenants[i + kReadAhead].tensor);
+        }
+        const alloc::Tenant& tenant = tenants[i];
+        const Tensor& tensor = *tenant.tensor;
+        if (tensor.data != nullptr || tensor.buffer != nullptr) {
+            return invalid("placing ", describe(tensor), ": it got memory after it was planned");
+        }
         placed.add(tenant.tensor);
         HEDDLE_TRY(place(tenant));
     }
-    HEDDLE_TRY(place_views(graph, placed));
+    HEDDLE_TRY(place_views(finder_.latest().views, placed));
     placed.keep();
     return ok();
 }
@@ -261,6 +297,12 @@ Result<> ggml_gallocr::place(const alloc::Tenant& tenant) {
     // Device addresses need not be addresses here, so no arithmetic on pointers.
     const auto address = reinterpret_cast<std::uintptr_t>(base) + where.offset;
     return place_tensor(buffer, *tenant.tensor, reinterpret_cast<void*>(address));
+}
+
+std::span<const OwnedBuffer> ggml_gallocr::chunks(int id) const {
+    const auto index = static_cast<std::size_t>(id);
+    if (id < 0 || index >= arena_of_id_.size()) return {};
+    return arenas_[static_cast<std::size_t>(arena_of_id_[index])].chunks;
 }
 
 Result<std::size_t> ggml_gallocr::buffer_size(int id) const {

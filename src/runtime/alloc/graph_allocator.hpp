@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/graph.hpp"
 #include "runtime/alloc/lifetimes.hpp"
+#include "runtime/alloc/packer.hpp"
 #include "runtime/alloc/plan.hpp"
 #include "runtime/buffer.hpp"
 
@@ -42,6 +43,23 @@ struct ggml_gallocr {
     /// is a failure. Tensors are as they were if it fails.
     heddle::Result<> allocate(heddle::Graph& graph);
 
+    /// Places the tensors of `graph`, which was the last one that `reserve` planned and has not
+    /// changed since: nothing is looked up again. Fails if another graph came in between, or if a
+    /// tensor has got memory since. Tensors are as they were if it fails.
+    heddle::Result<> place_reserved(heddle::Graph& graph);
+
+    /// Blocks and tenants of the graph that was reserved or allocated last. Block i lies at
+    /// `plan().places[i]`. Valid up to the next call that is given a graph.
+    const heddle::alloc::Lifetimes& lifetimes() const { return finder_.latest(); }
+
+    /// The buffers of `id`, one for each chunk; the same for all ids of one type. None if there is
+    /// no such id. Valid up to the next call that plans.
+    std::span<const heddle::OwnedBuffer> chunks(int id) const;
+
+    /// Buffers that became too small, without their memory: tensors of graphs from before may still
+    /// refer to them.
+    std::span<const heddle::OwnedBuffer> retired() const { return retired_; }
+
     /// Bytes of the buffers of `id`; 0 if there are none, or if an id before it shares them.
     heddle::Result<std::size_t> buffer_size(int id) const;
 
@@ -62,24 +80,30 @@ private:
     heddle::Result<Ids> arenas_of(const heddle::Graph& graph, const int* node_ids,
                                   const int* leaf_ids) const;
     heddle::alloc::Assignment assignment(const Ids& ids) const;
-    heddle::Result<heddle::alloc::Plan> make_plan(
-        const std::vector<heddle::alloc::Block>& blocks) const;
+    heddle::Result<const heddle::alloc::Lifetimes*> find(const heddle::Graph& graph,
+                                                         const Ids& ids);
+    heddle::Result<heddle::alloc::Plan> make_plan(const std::vector<heddle::alloc::Block>& blocks,
+                                                  heddle::alloc::Packer& packer) const;
     heddle::Result<> adopt(const heddle::Graph& graph, const heddle::alloc::Lifetimes& lifetimes,
                            Ids ids);
     bool has_planned_size(const heddle::Graph& graph) const;
+    void retire(Arena& arena);
     heddle::Result<> provide(std::size_t arena, std::span<const std::size_t> sizes);
-    heddle::Result<> place_all(heddle::Graph& graph);
+    heddle::Result<> place_all();
     heddle::Result<> place(const heddle::alloc::Tenant& tenant);
 
     std::vector<std::int32_t> arena_of_id_;
     std::vector<heddle::BufferType*> types_;  ///< of the arenas
     std::vector<std::size_t> alignments_;     ///< of the arenas
     std::vector<Arena> arenas_;
+    std::vector<heddle::OwnedBuffer> retired_;
     Ids ids_;  ///< of the planned graph
     heddle::alloc::Plan plan_;
     bool planned_ = false;
-    std::size_t nodes_ = 0, leafs_ = 0;  ///< of the planned graph
+    const heddle::Graph* reserved_ = nullptr;  ///< what `finder_` has seen last, if it was reserved
+    std::size_t nodes_ = 0, leafs_ = 0;        ///< of the planned graph
     heddle::alloc::LifetimeFinder finder_;
+    heddle::alloc::Packer packer_;
 };
 
 namespace heddle {

@@ -301,6 +301,51 @@ TEST(GraphAllocator, NewFlagsNeedANewPlan) {
     Case::expect_sound(kept.graph());
 }
 
+TEST(GraphAllocator, AReservedGraphIsPlacedWithoutLookingAgain) {
+    FakeDevice first, second;
+    BufferType* const types[] = {&first.type, &second.type, &first.type};
+    auto allocator = *GraphAllocator::make(types);
+    SampleGraph sample(16), other(16);
+    build_wired(sample, 1);
+    build_wired(other, 1);
+    EXPECT_FALSE(allocator->place_reserved(sample.graph()));
+    EXPECT_TRUE(allocator->chunks(0).empty());
+    const int node_ids[] = {0, 1, 2, 1}, leaf_ids[] = {1};
+    ASSERT_TRUE(allocator->reserve(sample.graph(), node_ids, leaf_ids));
+    EXPECT_FALSE(allocator->place_reserved(other.graph()));
+    ASSERT_TRUE(allocator->place_reserved(sample.graph()));
+    Case::expect_sound(sample.graph());
+    for (const alloc::Tenant& tenant : allocator->lifetimes().tenants) {
+        const auto block = static_cast<std::size_t>(tenant.block);
+        const alloc::Place place = allocator->plan().places[block];
+        const auto chunks = allocator->chunks(allocator->lifetimes().blocks[block].arena);
+        ASSERT_LT(place.chunk, chunks.size());
+        EXPECT_EQ(tenant.tensor->buffer, chunks[place.chunk].get());
+    }
+    EXPECT_EQ(allocator->chunks(2).data(), allocator->chunks(0).data());
+    EXPECT_TRUE(allocator->chunks(3).empty());
+    EXPECT_TRUE(allocator->chunks(-1).empty());
+}
+
+TEST(GraphAllocator, WhatWasPlacedOrLookedAtSinceItsReservationIsNotPlacedBlindly) {
+    Case c;
+    SampleGraph sample(16), other(16);
+    build_wired(sample, 1);
+    build_wired(other, 1);
+    ASSERT_TRUE(c.allocator->reserve(sample.graph(), nullptr, nullptr));
+    ASSERT_TRUE(c.allocator->place_reserved(sample.graph()));
+    const Tensor& node = *nodes_of(sample.graph())[0];
+    const void* const place = node.data;
+    const auto again = c.allocator->place_reserved(sample.graph());
+    ASSERT_FALSE(again);
+    EXPECT_NE(again.error().message.find("it got memory after it was planned"), std::string::npos);
+    EXPECT_EQ(node.data, place);
+    ASSERT_TRUE(c.allocator->reserve(other.graph(), nullptr, nullptr));
+    ASSERT_TRUE(c.allocator->fits(other.graph()));
+    EXPECT_EQ(c.allocator->place_reserved(other.graph()).error().message,
+              "placing a graph of 4 nodes and 1 leafs: it is not the one reserved last");
+}
+
 // ---- failures ----------------------------------------------------------------------------------
 
 TEST(GraphAllocator, WithoutMemoryTheOldPlanStaysAndTheNextReservationWorks) {

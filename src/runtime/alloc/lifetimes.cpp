@@ -65,7 +65,7 @@ std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
 }  // namespace
 
 /// Nodes first, then what they point to, then where it is in the tables: each step needs what the
-/// one before asked for.
+/// one before asked for. Sources behind a gap are few, and done without.
 [[gnu::always_inline]] inline void LifetimeFinder::fetch_ahead(std::span<Tensor* const> nodes,
                                                                std::size_t i) const {
     const std::size_t mask = slots_.size() - 1;
@@ -74,13 +74,17 @@ std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
     __builtin_prefetch(&slots_[home_slot(&soon, mask)]);
     if (soon.view_src != nullptr) __builtin_prefetch(&soon.view_src->data);
     for (const Tensor* source : soon.src) {
-        if (source == nullptr) continue;
+        if (source == nullptr) break;
+        __builtin_prefetch(&source->buffer);
         __builtin_prefetch(&source->data);
         __builtin_prefetch(&slots_[home_slot(source, mask)]);
     }
     for (const Tensor* source : nodes[i + 4]->src) {
-        if (source == nullptr) continue;
-        if (source->view_src != nullptr) __builtin_prefetch(&source->view_src->data);
+        if (source == nullptr) break;
+        if (source->view_src != nullptr) {
+            __builtin_prefetch(&source->view_src->buffer);
+            __builtin_prefetch(&source->view_src->data);
+        }
         const std::uint32_t slot = slots_[home_slot(source, mask)];
         if (slot != 0) __builtin_prefetch(&entries_[slot - 1]);
     }
@@ -93,7 +97,10 @@ Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignme
     clear(nodes.size() + leafs.size());
 
     for (std::size_t i = 0; i < leafs.size(); ++i) {
-        if (i + 16 < leafs.size()) __builtin_prefetch(&leafs[i + 16]->data);
+        if (i + 16 < leafs.size()) {
+            __builtin_prefetch(&leafs[i + 16]->buffer);
+            __builtin_prefetch(&leafs[i + 16]->data);
+        }
         HEDDLE_TRY(scan_leaf(*leafs[i], id_at(assignment.leafs, i)));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -116,6 +123,7 @@ void LifetimeFinder::clear(std::size_t tensors) {
     steps_.clear();
     result_.blocks.clear();
     result_.tenants.clear();
+    result_.views.clear();
     entries_.reserve(tensors);
     steps_.reserve(tensors);
     slots_.assign(std::bit_ceil(2 * tensors + 64), 0);
@@ -164,6 +172,7 @@ void LifetimeFinder::grow() {
 // ---- first pass: who reads what, and when for the last time ------------------------------------
 
 Result<> LifetimeFinder::scan_leaf(Tensor& leaf, std::int32_t arena) {
+    note_view(leaf);
     if (leaf.view_src != nullptr || is_external(leaf)) return ok();
     Entry& entry = entries_[static_cast<std::size_t>(enter(leaf))];
     if (entry.block >= 0) return ok();
@@ -172,6 +181,7 @@ Result<> LifetimeFinder::scan_leaf(Tensor& leaf, std::int32_t arena) {
 
 Result<> LifetimeFinder::scan_node(Tensor& node, std::int32_t arena, std::int32_t now) {
     Step step;
+    note_view(node);
     HEDDLE_TRY(scan_sources(node, arena, now, step));
     step.sources_end = static_cast<std::uint32_t>(sources_.size());
     if (!is_external(node)) {
@@ -199,7 +209,9 @@ Result<> LifetimeFinder::scan_sources(Tensor& node, std::int32_t arena, std::int
     const bool reuses = node.view_src == nullptr && may_reuse(node);
     std::uint16_t bit = 1;
     for (Tensor* source : node.src) {
-        if (source == nullptr || is_external(*source)) continue;
+        if (source == nullptr) continue;
+        note_view(*source);
+        if (is_external(*source)) continue;
         const std::int32_t index = enter(*source);
         Entry& entry = entries_[static_cast<std::size_t>(index)];
         Entry& root = entries_[static_cast<std::size_t>(entry.root)];

@@ -30,6 +30,7 @@ struct Tenant {
 struct Lifetimes {
     std::vector<Block> blocks;
     std::vector<Tenant> tenants;  ///< everyone to be placed; views are not among them
+    std::vector<Tensor*> views;   ///< to get the memory of their roots; some more than once
 };
 
 /// Reads off a graph when memory is needed. Keeps its tables, so that the next graph costs no
@@ -80,6 +81,10 @@ private:
     void insert(std::int32_t entry);
     void grow();
 
+    void note_view(Tensor& tensor) {
+        if (tensor.view_src != nullptr && tensor.buffer == nullptr)
+            result_.views.push_back(&tensor);
+    }
     Result<> scan_leaf(Tensor& leaf, std::int32_t arena);
     Result<> scan_node(Tensor& node, std::int32_t arena, std::int32_t now);
     Result<> scan_sources(Tensor& node, std::int32_t arena, std::int32_t now, Step& step);

@@ -138,6 +138,29 @@ TEST(Packer, ManyBlocksAreSoundToo) {
     expect_sound(blocks, *pack(blocks, packing.bound / 3), packing.bound / 3);
 }
 
+TEST(Packer, WhatWasPackedBeforeChangesNothing) {
+    std::mt19937 random(4);
+    Packer kept;
+    for (int round = 0; round < 200; ++round) {
+        std::vector<Block> blocks;
+        const std::size_t count = random() % (round % 20 == 0 ? 3000 : 150);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto first = static_cast<std::int32_t>(random() % (1 + count));
+            const auto length = static_cast<std::int32_t>(random() % (i % 8 == 0 ? 60 : 6));
+            blocks.push_back(block(32 * (random() % 64), first, first + length));
+        }
+        const std::size_t limit = round % 2 == 0 ? SIZE_MAX / 2 : 4096;
+        const Packing& again = **kept.pack(blocks, limit);
+        const Packing once = *pack(blocks, limit);
+        expect_sound(blocks, again, limit);
+        EXPECT_EQ(again.chunks, once.chunks);
+        for (std::size_t i = 0; i < count; ++i) {
+            EXPECT_EQ(again.places[i].chunk, once.places[i].chunk);
+            EXPECT_EQ(again.places[i].offset, once.places[i].offset);
+        }
+    }
+}
+
 // ---- whole graphs ------------------------------------------------------------------------------
 
 /// Memory planned over the most bytes that are alive at one time.
@@ -169,6 +192,21 @@ TEST(Packer, RandomGraphsStayNearTheirBound) {
         sum += ratio;
     }
     EXPECT_LE(sum / 200, 1.02);
+}
+
+TEST(Packer, LargeGraphsStayNearTheirBound) {
+    double sum = 0;
+    for (std::uint32_t seed = 0; seed < 5; ++seed) {
+        test::SampleGraph sample(16'064);
+        test::build_random(sample, 16'000, seed);
+        const double ratio = ratio_of(sample.graph());
+        EXPECT_LE(ratio, 1.05) << "seed " << seed;
+        sum += ratio;
+    }
+    EXPECT_LE(sum / 5, 1.02);
+    test::SampleGraph sample(320 * 64 + 64);
+    test::Transformer(sample, {.layers = 320}).build();
+    EXPECT_EQ(ratio_of(sample.graph()), 1.0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "runtime/alloc/plan.hpp"
@@ -17,44 +18,64 @@ class Pieces {
 public:
     using Id = std::uint32_t;
 
+    /// Where a piece goes in a hole that is larger.
+    enum class Side {
+        low,   ///< always the same
+        alike  ///< beside the neighbour that ends at more nearly the same time: then one hole is
+               ///< left by both
+    };
+
     struct Chunk {
         std::size_t capacity, used;
         Id last;  ///< the piece that ends at `used`
     };
 
-    /// New chunks have room for `capacity` bytes, or for the one piece that is larger.
-    explicit Pieces(std::size_t capacity) : capacity_(capacity) { bins_.fill(kNone); }
+    Pieces() { bins_.fill(kNone); }
 
-    /// Goes back to `before`, a copy made earlier, but with all memory that was used since.
-    void rewind(const Pieces& before) {
-        const std::vector<Chunk> grown = std::move(chunks_);
-        *this = before;
-        for (std::uint32_t i = 0; i < grown.size(); ++i) {
-            if (i == chunks_.size()) chunks_.push_back({grown[i].capacity, 0, kNone});
-            const std::size_t more = grown[i].used - chunks_[i].used;
-            if (more > 0) give(append(i, more));
+    /// Forgets everything but its tables. New chunks have room for `capacity` bytes, or for the one
+    /// piece that is larger.
+    void reset(std::size_t capacity, Side side) {
+        capacity_ = capacity;
+        side_ = side;
+        chunks_.clear();
+        forget_pieces();
+    }
+
+    /// Chunks lose what is in them, and get it back in order of address: first this, then all that
+    /// stays with `put`, then `end_refill`, which makes the rest a hole.
+    void begin_refill() {
+        forget_pieces();
+        reached_.clear();
+        for (Chunk& chunk : chunks_) {
+            reached_.push_back(chunk.used);
+            chunk.used = 0;
+            chunk.last = kNone;
+        }
+    }
+    Id put(Place place, std::size_t size, std::int32_t until) {
+        while (place.chunk >= chunks_.size()) chunks_.push_back({capacity_, 0, kNone});
+        Chunk& chunk = chunks_[place.chunk];
+        chunk.capacity = std::max(chunk.capacity, place.offset + size);
+        if (place.offset > chunk.used) add_hole(append(place.chunk, place.offset - chunk.used));
+        const Id id = append(place.chunk, size);
+        pieces_[id].until = until;
+        return id;
+    }
+    void end_refill() {
+        for (std::uint32_t i = 0; i < reached_.size(); ++i) {
+            const std::size_t used = chunks_[i].used;
+            if (used < reached_[i]) add_hole(append(i, reached_[i] - used));
         }
     }
 
     /// The smallest hole that will do; memory that was never used only where there is none.
-    /// `size` is not 0.
-    Id take(std::size_t size) {
+    /// `size` is not 0. What is taken together is given back at `until`, earlier or later.
+    Id take(std::size_t size, std::int32_t until) {
         Id hole = best_hole(size);
         if (hole == kNone) hole = hole_at_an_end(size);
-        if (hole == kNone) return grow(size);
-        remove_hole(hole);
-        const std::size_t rest = pieces_[hole].size - size;
-        if (rest == 0) return hole;
-        const Id after = make({.begin = pieces_[hole].begin + size,
-                               .size = rest,
-                               .chunk = pieces_[hole].chunk,
-                               .previous = hole,
-                               .next = pieces_[hole].next});
-        pieces_[hole].size = size;
-        pieces_[hole].next = after;
-        link_back(after);
-        add_hole(after);
-        return hole;
+        const Id taken = hole == kNone ? grow(size) : cut(hole, size, until);
+        pieces_[taken].until = until;
+        return taken;
     }
 
     void give(Id id) {
@@ -91,13 +112,14 @@ private:
     /// Holes of one bin differ by one part in eight at most.
     static constexpr std::size_t kBinsPerDoubling = 8, kBins = 64 * kBinsPerDoubling;
     /// So many holes of a bin are compared; the first of the next bin is nearly as good.
-    static constexpr int kCompared = 16;
+    static constexpr int kCompared = 4;
 
     struct Piece {
         std::size_t begin, size;
         std::uint32_t chunk;
         Id previous = kNone, next = kNone;  ///< neighbours in the chunk
         Id previous_in_bin = kNone, next_in_bin = kNone;
+        std::int32_t until = 0;
         bool free = false;
     };
 
@@ -105,6 +127,17 @@ private:
         const std::size_t at_least = std::max(size, kBinsPerDoubling);
         const auto power = static_cast<std::size_t>(std::bit_width(at_least)) - 4;
         return power * kBinsPerDoubling + (at_least >> power & (kBinsPerDoubling - 1));
+    }
+
+    void forget_pieces() {
+        pieces_.clear();
+        spare_.clear();
+        for (std::size_t word = 0; word < filled_.size(); ++word) {
+            for (std::uint64_t bits = filled_[word]; bits != 0; bits &= bits - 1) {
+                bins_[64 * word + static_cast<std::size_t>(std::countr_zero(bits))] = kNone;
+            }
+            filled_[word] = 0;
+        }
     }
 
     Id make(const Piece& piece) {
@@ -126,6 +159,33 @@ private:
         } else {
             chunks_[piece.chunk].last = id;
         }
+    }
+
+    /// The part of a hole that is taken. The rest stays a hole.
+    Id cut(Id hole, std::size_t size, std::int32_t until) {
+        remove_hole(hole);
+        const std::size_t rest = pieces_[hole].size - size;
+        if (rest == 0) return hole;
+        const bool high = side_ == Side::alike && ends_like_right_neighbour(hole, until);
+        const std::size_t low_size = high ? rest : size;
+        const Id after = make({.begin = pieces_[hole].begin + low_size,
+                               .size = pieces_[hole].size - low_size,
+                               .chunk = pieces_[hole].chunk,
+                               .previous = hole,
+                               .next = pieces_[hole].next});
+        pieces_[hole].size = low_size;
+        pieces_[hole].next = after;
+        link_back(after);
+        add_hole(high ? hole : after);
+        return high ? after : hole;
+    }
+
+    /// Rather than like the left one. Begins of chunks never end.
+    bool ends_like_right_neighbour(Id hole, std::int32_t until) const {
+        const Id left = pieces_[hole].previous, right = pieces_[hole].next;
+        if (right == kNone) return false;
+        const std::int64_t left_until = left == kNone ? INT32_MAX : pieces_[left].until;
+        return std::abs(pieces_[right].until - std::int64_t{until}) < std::abs(left_until - until);
     }
 
     void add_hole(Id id) {
@@ -224,7 +284,9 @@ private:
     }
 
     std::size_t capacity_ = 0;
+    Side side_ = Side::low;
     std::vector<Chunk> chunks_;
+    std::vector<std::size_t> reached_;  ///< what was used of each chunk before it is filled again
     std::vector<Piece> pieces_;
     std::vector<Id> spare_;  ///< pieces that are no more
     std::array<Id, kBins> bins_{};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,36 +14,14 @@
 
 namespace heddle::alloc {
 
-/// How many bytes are alive when.
-struct Profile {
-    std::size_t end = 0;   ///< the last time anything is alive
-    std::size_t peak = 0;  ///< the first time the most bytes are alive
-    std::size_t bound = 0;
-
-    explicit Profile(std::span<const Block> blocks) {
-        for (const Block& block : blocks) end = std::max(end, static_cast<std::size_t>(block.last));
-        std::vector<std::size_t> change(end + 2);
-        for (const Block& block : blocks) {
-            change[static_cast<std::size_t>(block.first)] += block.size;
-            change[static_cast<std::size_t>(block.last) + 1] -= block.size;
-        }
-        std::size_t alive = 0;
-        for (std::size_t now = 0; now <= end; ++now) {
-            alive += change[now];
-            if (alive <= bound) continue;
-            bound = alive;
-            peak = now;
-        }
-    }
-};
-
 /// Blocks by the time they begin or end at: those of time t are `blocks[begin[t] .. begin[t + 1]]`.
 /// Blocks of no size are left out.
 struct Calendar {
     std::vector<std::uint32_t> begin, blocks;
 
     template <class TimeOf>
-    Calendar(std::span<const Block> all, std::size_t end, TimeOf time_of) : begin(end + 3) {
+    void fill(std::span<const Block> all, std::size_t end, TimeOf time_of) {
+        begin.assign(end + 3, 0);
         for (const Block& block : all) {
             begin[static_cast<std::size_t>(time_of(block)) + 2] += block.size > 0;
         }
@@ -58,73 +37,134 @@ struct Calendar {
     }
 };
 
+/// Times from the first to the last, both included.
+struct Window {
+    std::size_t first, last;
+
+    bool meets(const Block& block) const {
+        return static_cast<std::size_t>(block.first) <= last &&
+               first <= static_cast<std::size_t>(block.last);
+    }
+};
+
 /// Places blocks as time passes: what begins takes the hole it fits best, what ends leaves one.
-/// Linear in the number of blocks and times.
+/// Linear in the number of blocks and times. Keeps its tables for the next blocks.
 class Sweep {
 public:
-    Sweep(std::span<const Block> blocks, std::size_t end)
-        : blocks_(blocks),
-          end_(end),
-          begins_(blocks, end, [](const Block& block) { return block.first; }),
-          ends_(blocks, end, [](const Block& block) { return block.last; }),
-          pieces_(0),
-          held_(blocks.size()) {}
+    /// How to begin, and with how much memory.
+    struct Start {
+        std::size_t capacity;  ///< of a chunk
+        std::size_t most;      ///< bytes of all chunks; needing more is a failure
+        Pieces::Side side = Pieces::Side::alike;
+    };
 
-    /// Starts with what is alive at `pivot`, without a gap, the highest `key` at the bottom, and
-    /// lets time pass from there in both directions. False, and nothing of use, once more than
-    /// `most` bytes are taken.
-    template <class Key>
-    bool run(std::size_t pivot, std::size_t capacity, std::size_t most, Key key) {
-        pieces_ = Pieces(capacity);
-        places_.assign(blocks_.size(), Place{});
-        most_ = most;
-        gather(pivot, key);
-        for (const auto& [_, block] : stacked_) take(block);
-        const bool both_ways = pivot > 0 && pivot < end_;
-        if (both_ways) {
-            stacked_pieces_ = pieces_;
-            held_at_pivot_ = held_;
-        }
-        for (std::size_t now = pivot; now < end_; ++now) {
-            if (!step(ends_.at(now), begins_.at(now + 1), true)) return false;
-        }
-        if (both_ways) {
-            pieces_.rewind(stacked_pieces_);
-            std::swap(held_, held_at_pivot_);
-        }
-        for (std::size_t now = pivot; now > 0; --now) {
-            if (!step(begins_.at(now), ends_.at(now - 1), false)) return false;
-        }
-        return pieces_.total() <= most;
+    /// Nothing lives after `end`. The blocks are borrowed.
+    void prepare(std::span<const Block> blocks, std::size_t end) {
+        blocks_ = blocks;
+        end_ = end;
+        begins_.fill(blocks, end, [](const Block& block) { return block.first; });
+        ends_.fill(blocks, end, [](const Block& block) { return block.last; });
+        held_.resize(blocks.size());
+        places_.assign(blocks.size(), Place{});
     }
 
+    /// Starts with what is alive at `pivot`, without a gap, the highest `key` at the bottom, and
+    /// lets time pass from there in both directions.
+    template <class Key>
+    bool run(std::size_t pivot, const Start& start, Key key) {
+        pieces_.reset(start.capacity, start.side);
+        most_ = start.most;
+        starting_.clear();
+        for_each_alive(pivot, [&](std::uint32_t i) {
+            starting_.emplace_back(-std::int64_t{key(blocks_[i])}, i);
+        });
+        std::ranges::sort(starting_);
+        for (const auto& [_, block] : starting_) take(block, pivot < end_);
+        return spread({pivot, pivot}, true);
+    }
+
+    /// Starts with what is alive in `window`, all in one chunk of `used` bytes at the places that
+    /// `set_place` gave them, and lets time pass from there in both directions.
+    bool run_from(const Window& window, std::size_t used, const Start& start) {
+        pieces_.reset(start.capacity, start.side);
+        most_ = start.most;
+        if (used > 0) pieces_.put({0, 0}, used, 0);
+        return spread(window, false);
+    }
+    void set_place(std::uint32_t block, const Place& place) { places_[block] = place; }
+    const Place& place_of(std::uint32_t block) const { return places_[block]; }
+
+    /// After a failure: when it was.
+    std::size_t failed_at() const { return failed_at_; }
     std::size_t total() const { return pieces_.total(); }
 
-    /// What the last run that succeeded gave.
-    Packing result() const {
-        Packing packing{.places = places_, .chunks = {}, .bound = 0};
+    /// How many blocks are alive in `window`.
+    std::size_t count(const Window& window) const {
+        return begins_.begin[window.last + 1] - ends_.begin[window.first];
+    }
+
+    /// What the last run gave, which did not fail.
+    void move_result(Packing& packing) {
+        std::swap(packing.places, places_);
+        places_.resize(blocks_.size());
+        packing.chunks.clear();
         for (const Pieces::Chunk& chunk : pieces_.chunks()) packing.chunks.push_back(chunk.used);
         // What takes no memory has a place, too.
         if (packing.chunks.empty()) packing.chunks.push_back(0);
-        return packing;
     }
 
 private:
-    template <class Key>
-    void gather(std::size_t pivot, Key key) {
-        stacked_.clear();
-        const auto now = static_cast<std::int32_t>(pivot);
+    template <class Action>
+    void for_each_alive(std::size_t time, Action action) const {
+        const Window now{time, time};
         for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
-            const Block& block = blocks_[i];
-            if (block.first <= now && now <= block.last && block.size > 0) {
-                stacked_.emplace_back(-std::int64_t{key(block)}, i);
-            }
+            if (now.meets(blocks_[i]) && blocks_[i].size > 0) action(i);
         }
-        std::ranges::sort(stacked_);
     }
 
-    void take(std::uint32_t block) {
-        held_[block] = pieces_.take(blocks_[block].size);
+    /// When a block is given back: later is more.
+    std::int32_t until(const Block& block, bool forwards) const {
+        return forwards ? block.last : -block.first;
+    }
+
+    /// `held` says that what is alive has its pieces already.
+    bool spread(const Window& window, bool held) {
+        if (window.last < end_) {
+            if (!held) hold_alive(window.last, true);
+            for (std::size_t now = window.last; now < end_; ++now) {
+                if (!step(ends_.at(now), begins_.at(now + 1), true)) return fail(now + 1);
+            }
+        }
+        if (window.first > 0) {
+            if (!held || window.last < end_) hold_alive(window.first, false);
+            for (std::size_t now = window.first; now > 0; --now) {
+                if (!step(begins_.at(now), ends_.at(now - 1), false)) return fail(now - 1);
+            }
+        }
+        return pieces_.total() <= most_ || fail(window.first);
+    }
+
+    bool fail(std::size_t time) {
+        failed_at_ = time;
+        return false;
+    }
+
+    /// Makes pieces of what is alive at `time`, where it has its place, and holes of the rest.
+    void hold_alive(std::size_t time, bool forwards) {
+        sorted_.clear();
+        for_each_alive(time, [&](std::uint32_t i) {
+            sorted_.emplace_back(places_[i].chunk, places_[i].offset, i);
+        });
+        std::ranges::sort(sorted_);
+        pieces_.begin_refill();
+        for (const auto& [chunk, offset, i] : sorted_) {
+            held_[i] = pieces_.put({chunk, offset}, blocks_[i].size, until(blocks_[i], forwards));
+        }
+        pieces_.end_refill();
+    }
+
+    void take(std::uint32_t block, bool forwards) {
+        held_[block] = pieces_.take(blocks_[block].size, until(blocks_[block], forwards));
         places_[block] = pieces_.place_of(held_[block]);
     }
 
@@ -132,27 +172,27 @@ private:
               bool forwards) {
         for (const std::uint32_t block : over) pieces_.give(held_[block]);
         if (next.size() == 1) {
-            take(next[0]);
+            take(next[0], forwards);
         } else if (next.size() > 1) {
             // What stays longest goes to the bottom, where it divides nothing.
             starting_.clear();
             for (const std::uint32_t i : next) {
-                const std::int32_t stays = forwards ? -blocks_[i].last : blocks_[i].first;
-                starting_.emplace_back(stays, i);
+                starting_.emplace_back(-std::int64_t{until(blocks_[i], forwards)}, i);
             }
             std::ranges::sort(starting_);
-            for (const auto& [_, block] : starting_) take(block);
+            for (const auto& [_, block] : starting_) take(block, forwards);
         }
         return next.empty() || pieces_.total() <= most_;
     }
 
     std::span<const Block> blocks_;
-    std::size_t end_, most_ = 0;
+    std::size_t end_ = 0, most_ = 0, failed_at_ = 0;
     Calendar begins_, ends_;
-    Pieces pieces_, stacked_pieces_{0};
-    std::vector<Pieces::Id> held_, held_at_pivot_;  ///< the piece of each block that is alive
+    Pieces pieces_;
+    std::vector<Pieces::Id> held_;  ///< the piece of each block that is alive
     std::vector<Place> places_;
-    std::vector<std::pair<std::int64_t, std::uint32_t>> stacked_, starting_;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> starting_;
+    std::vector<std::tuple<std::uint32_t, std::size_t, std::uint32_t>> sorted_;
 };
 
 }  // namespace heddle::alloc

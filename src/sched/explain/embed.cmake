@@ -1,0 +1,22 @@
+# heddle_embed: writes the text file `input` as a list of C++ string literals to `output`, when the
+# build is configured and whenever the text changes. The text is ASCII: no character is cut in two.
+function(heddle_embed input output)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${input}")
+  file(READ "${input}" text)
+  string(LENGTH "${text}" length)
+  set(step 8000)
+  set(at 0)
+  set(pieces "")
+  while(at LESS length)
+    string(SUBSTRING "${text}" ${at} ${step} piece)
+    string(APPEND pieces "R\"embedded(${piece})embedded\",\n")
+    math(EXPR at "${at} + ${step}")
+  endwhile()
+  set(old "")
+  if(EXISTS "${output}")
+    file(READ "${output}" old)
+  endif()
+  if(NOT old STREQUAL pieces)  # what did not change is not compiled again
+    file(WRITE "${output}" "${pieces}")
+  endif()
+endfunction()

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/graph.hpp"
+
+namespace heddle::sched {
+
+/// Number of a tensor within a graph.
+using TensorId = std::int32_t;
+inline constexpr TensorId kNoTensor = -1;
+
+/// A graph as numbers: every tensor it touches, what it reads, and whose memory it is in. The
+/// stages work on this and look at tensors only where they must.
+///
+/// Nodes come first, in their order, then leafs, then tensors in neither list: sources that the
+/// caller left out, and the roots of views.
+class GraphIndex {
+public:
+    struct Source {
+        TensorId tensor;
+        std::uint8_t slot;
+    };
+
+    /// What a tensor said when the graph was read, so that stages need not fetch it again. It is
+    /// not brought up to date when the tensor gets memory, nor by `rebind`.
+    struct Facts {
+        ::ggml_backend_buffer* buffer;  ///< its own, not that of its root
+        std::int32_t flags;
+        Op op;
+    };
+
+    /// Reads `graph`, forgetting the last one. Memory is kept for the next.
+    Result<> read(const Graph& graph);
+
+    /// The same graph at other addresses: `graph` has the same numbers of nodes and leafs, in
+    /// lists that correspond. Tensors in neither list keep their addresses. The caller has verified
+    /// that it is the same graph.
+    void rebind(const Graph& graph);
+
+    const Graph& graph() const { return *graph_; }
+    std::size_t size() const { return tensors_.size(); }
+    Tensor& operator[](TensorId id) const { return *tensors_[static_cast<std::size_t>(id)]; }
+
+    /// The tensor at each place of the lists. A node that is listed twice has one number.
+    std::span<const TensorId> nodes() const { return nodes_; }
+    std::span<const TensorId> leafs() const { return leafs_; }
+
+    /// The tensor whose memory it is in: itself, unless it is a view.
+    TensorId root(TensorId id) const { return roots_[static_cast<std::size_t>(id)]; }
+
+    /// What a node reads, in the order of its slots; nothing for all other tensors.
+    std::span<const Source> sources(TensorId id) const {
+        const auto i = static_cast<std::size_t>(id);
+        if (i + 1 >= first_source_.size()) return {};
+        return {sources_.data() + first_source_[i], first_source_[i + 1] - first_source_[i]};
+    }
+
+    bool is_node(TensorId id) const {
+        return static_cast<std::size_t>(id) + 1 < first_source_.size();
+    }
+
+    const Facts& facts(TensorId id) const { return facts_[static_cast<std::size_t>(id)]; }
+
+    /// Only another look at memory: VIEW, RESHAPE, PERMUTE, TRANSPOSE. Nothing is computed.
+    bool only_looks(TensorId id) const { return only_looks_[static_cast<std::size_t>(id)] != 0; }
+
+    /// Computed into memory of another tensor: it changes what others read.
+    bool writes_root(TensorId id) const { return is_node(id) && root(id) != id && !only_looks(id); }
+
+    TensorId find(const Tensor* tensor) const;  ///< kNoTensor if the graph does not know it
+
+private:
+    Result<> enter_lists(const Graph& graph);
+    Result<> read_tensor(TensorId id);
+    Result<Tensor*> find_root(Tensor& tensor) const;
+    TensorId enter(Tensor& tensor);
+    std::size_t probe(const Tensor* tensor) const;
+    void fill_table(std::size_t tensors) const;
+
+    const Graph* graph_ = nullptr;
+    std::vector<Tensor*> tensors_;
+    std::vector<TensorId> nodes_, leafs_, roots_;
+    std::vector<std::uint32_t> first_source_;  ///< one more than there are nodes
+    std::vector<Source> sources_;
+    std::vector<Facts> facts_;
+    std::vector<std::uint8_t> only_looks_;
+    mutable std::vector<std::uint32_t> slots_;  ///< a hash table: 1 + number, 0 is free
+    mutable int hash_shift_ = 0;                ///< 64 less the bits of a slot's number
+    mutable bool table_is_stale_ = false;       ///< after `rebind`, until somebody asks
+};
+
+}  // namespace heddle::sched

@@ -1,0 +1,283 @@
+#include "sched/scheduler.hpp"
+
+#include <algorithm>
+
+#include "core/log.hpp"
+#include "sched/scheduler_state.hpp"
+
+using namespace heddle;
+using namespace heddle::sched;
+
+ggml_backend_sched::ggml_backend_sched(Team team, const Options& options)
+    : team_(std::move(team)), options_(options) {}
+
+ggml_backend_sched::~ggml_backend_sched() = default;
+
+Result<std::unique_ptr<Scheduler>> ggml_backend_sched::make(std::span<Stream* const> streams,
+                                                            std::span<BufferType* const> types,
+                                                            const Options& options) {
+    if (options.slots < 1 || options.slots > kMostSlots) {
+        return invalid("scheduler: ", options.slots, " runs at a time asked for; 1 to ", kMostSlots,
+                       " can be had");
+    }
+    HEDDLE_TRY_ASSIGN(Team team, Team::make(streams, types, options.offload));
+    std::vector<BufferType*> memory_types;
+    for (const Runner& runner : team.runners()) memory_types.push_back(runner.type);
+    HEDDLE_TRY_ASSIGN(auto memory, GraphAllocator::make(memory_types));
+    std::unique_ptr<Scheduler> made(new Scheduler(std::move(team), options));
+    made->state_ = std::make_unique<State>(made->team_, std::move(memory));
+    made->state_->constants.set_budgets(Budgets(made->team_.size()));
+    return made;
+}
+
+// ---- stages ------------------------------------------------------------------------------------
+
+/// Results of the last graph keep their memory, and its plan is good for a graph of the same kind.
+void ggml_backend_sched::forget_graph() { state_->stage = State::Stage::none; }
+
+void ggml_backend_sched::reset() {
+    forget_graph();
+    state_->pins.clear();
+    state_->leafs_in_doubt = false;
+}
+
+Result<> ggml_backend_sched::place_and_split(Graph& graph) {
+    State& s = *state_;
+    s.fingerprint.clear();
+    s.program = {};
+    HEDDLE_TRY(s.index.read(graph));
+    Abilities abilities(s.index, team_);
+    if (s.policy == Policy::cost) {
+        tell_model_of_constants();
+        HEDDLE_TRY_ASSIGN(s.placement,
+                          place_by_cost(abilities, s.pins, *s.model, s.constants.budgets()));
+    } else {
+        HEDDLE_TRY_ASSIGN(s.placement, place(abilities, s.pins));
+    }
+    HEDDLE_TRY_ASSIGN(s.splits, sched::split(abilities, s.placement, options_.slots));
+    s.split_count = s.splits.splits.size();
+    if (options_.debug > 0) {
+        log_line(GGML_LOG_LEVEL_DEBUG, to_text(s.splits, s.index, team_));
+    }
+    if (options_.debug > 1) {
+        log_line(GGML_LOG_LEVEL_DEBUG, to_text(s.placement, s.index, team_));
+    }
+    return ok();
+}
+
+/// Copies of constants that will be kept cost nothing.
+void ggml_backend_sched::tell_model_of_constants() {
+    State& s = *state_;
+    for (std::size_t i = 0; i < team_.size(); ++i) {
+        const auto id = static_cast<RunnerId>(i);
+        const Runner& runner = team_[id];
+        if (runner.on_host) continue;
+        const std::size_t taken = s.constants.bytes_on(id);
+        const Budget budget = s.constants.budget_of(id);
+        s.model->set_kept_constants(id,
+                                    budget.limit(heddle::memory_of(*runner.device), taken) + taken);
+    }
+}
+
+Result<std::vector<std::size_t>> ggml_backend_sched::measure(Graph& graph) {
+    forget_graph();
+    State& s = *state_;
+    const Unplaced unplaced(graph, team_, *s.memory);
+    HEDDLE_TRY(place_and_split(graph));
+    return sched::measure(s.index, s.placement, s.splits, team_, *s.memory, s.constants);
+}
+
+Result<> ggml_backend_sched::reserve(Graph& graph) {
+    forget_graph();
+    HEDDLE_TRY(synchronize());
+    HEDDLE_TRY(plan_with_whoever_is_there(graph, false));
+    reset();
+    return ok();
+}
+
+Result<> ggml_backend_sched::split(Graph& graph) {
+    forget_graph();
+    const Unplaced unplaced(graph, team_, *state_->memory);
+    HEDDLE_TRY(place_and_split(graph));
+    state_->stage = State::Stage::split;
+    return ok();
+}
+
+Result<> ggml_backend_sched::allocate(Graph& graph) {
+    State& s = *state_;
+    if (s.stage == State::Stage::allocated) {
+        return invalid("scheduler: a graph of ", s.index.nodes().size(),
+                       " nodes is allocated already; reset the scheduler before the next one");
+    }
+    forget_graph();
+    s.leafs_in_doubt = false;
+    HEDDLE_TRY_ASSIGN(const bool is_reused, reuse(graph));
+    if (!is_reused) HEDDLE_TRY(plan_with_whoever_is_there(graph, true));
+    // Leafs in memory of the host may be written when a run has been submitted; on devices only the
+    // end of the run tells that nobody needs their memory any more.
+    if (s.leafs_on_devices && s.under_way) HEDDLE_TRY(synchronize());
+    ++(is_reused ? s.counts.reused : s.counts.placed);
+    s.stage = State::Stage::allocated;
+    return ok();
+}
+
+/// A failure may come from a device that is gone, or from the lack of one that was left out.
+Result<> ggml_backend_sched::plan_with_whoever_is_there(Graph& graph, bool place) {
+    auto planned = plan_anew(graph, place);
+    if (planned) return ok();
+    const bool is_back = readmit(true);
+    const bool is_gone = leave_out_the_silent(planned.error());
+    return is_back || is_gone ? plan_anew(graph, place) : std::move(planned);
+}
+
+/// All stages. Without `place` memory is only reserved, and the graph's tensors stay as they are.
+Result<> ggml_backend_sched::plan_anew(Graph& graph, bool place) {
+    Unplaced unplaced(graph, team_, *state_->memory);
+    HEDDLE_TRY(place_and_split(graph));
+    HEDDLE_TRY(plan_memory(place));
+    if (place) unplaced.keep();
+    return ok();
+}
+
+/// Whether a run that is under way might lose memory to the next plan: the buffers are too small,
+/// or copies of constants have to make room.
+bool ggml_backend_sched::must_wait_to_plan() {
+    State& s = *state_;
+    if (!s.under_way) return false;
+    const auto is_constant = [](const Copy& copy) { return copy.kind == Copy::Kind::constant; };
+    if (std::ranges::any_of(s.splits.copies, is_constant)) return true;
+    const auto sizes =
+        sched::measure(s.index, s.placement, s.splits, team_, *s.memory, s.constants);
+    if (!sizes) return true;
+    for (std::size_t id = 0; id < sizes->size(); ++id) {
+        if ((*sizes)[id] == 0) continue;
+        const auto chunks = s.memory->chunks(static_cast<int>(id));
+        if (chunks.size() != 1 || chunks[0]->size < (*sizes)[id]) return true;
+    }
+    return false;
+}
+
+Result<> ggml_backend_sched::plan_memory(bool place) {
+    State& s = *state_;
+    if (must_wait_to_plan()) HEDDLE_TRY(synchronize());
+    const PlanRequest request{.slots = options_.slots, .place = place};
+    HEDDLE_TRY_ASSIGN(s.program, sched::plan(s.index, s.placement, s.splits, team_, *s.memory,
+                                             s.constants, request));
+    warn_of_growth();
+    if (!place) return ok();
+    if (options_.check_hazards) {
+        const std::vector<Hazard> hazards =
+            find_hazards(s.index, s.placement, s.splits, s.program, team_, options_.slots);
+        if (!hazards.empty()) {
+            return failure(Errc::unsupported,
+                           "scheduler: the plan is not safe: ", hazards.front().text,
+                           " (the first of ", hazards.size(), " hazards)");
+        }
+    }
+    s.leafs_on_devices = std::ranges::any_of(s.index.leafs(), [&](TensorId leaf) {
+        Buffer* const buffer = s.program.homes[static_cast<std::size_t>(leaf)].buffer;
+        return buffer != nullptr && !is_host(*buffer);
+    });
+    ++s.binding;
+    remember_pins();
+    s.fingerprint.take(s.index, own_buffers());
+    return ok();
+}
+
+void ggml_backend_sched::warn_of_growth() {
+    if (options_.warn_realloc < 1) return;
+    State& s = *state_;
+    const std::size_t nodes = s.index.nodes().size(), leafs = s.index.leafs().size();
+    const bool same_size = nodes == s.last_nodes && leafs == s.last_leafs;
+    for (std::size_t id = 0; id < team_.size(); ++id) {
+        const auto runner = static_cast<RunnerId>(id);
+        const std::size_t bytes = s.memory->buffer_size(runner).value_or(0);
+        if (bytes > s.last_sizes[id] && (same_size || options_.warn_realloc > 1)) {
+            log_line(GGML_LOG_LEVEL_WARN, "scheduler: memory on ", team_[runner].name,
+                     " had to grow from ", s.last_sizes[id], " to ", bytes,
+                     " bytes for a graph of ", nodes, " nodes and ", leafs, " leafs");
+        }
+        s.last_sizes[id] = bytes;
+    }
+    s.last_nodes = nodes;
+    s.last_leafs = leafs;
+}
+
+// ---- the same graph again ----------------------------------------------------------------------
+
+ggml_backend_sched::OwnBuffers ggml_backend_sched::own_buffers() const {
+    OwnBuffers own;
+    for (std::size_t id = 0; id < team_.size(); ++id) {
+        for (const OwnedBuffer& chunk : state_->memory->chunks(static_cast<int>(id))) {
+            if (std::ranges::find(own, chunk.get()) == own.end()) own.push_back(chunk.get());
+        }
+    }
+    for (const OwnedBuffer& old : state_->memory->retired()) own.push_back(old.get());
+    return own;
+}
+
+namespace {
+
+const Tensor* tensor_at(const Graph& graph, std::size_t place) {
+    const std::span<Tensor* const> nodes = nodes_of(graph);
+    return place < nodes.size() ? nodes[place] : leafs_of(graph)[place - nodes.size()];
+}
+
+/// Where its bytes are; a view may not have been told yet.
+const void* address_of(const Tensor& tensor) {
+    if (tensor.view_src == nullptr) return tensor.data;
+    return static_cast<const char*>(tensor.view_src->data) + tensor.view_offs;
+}
+
+}  // namespace
+
+/// Pins by place, so that they can be compared with those on a graph at other addresses.
+void ggml_backend_sched::remember_pins() {
+    State& s = *state_;
+    s.pinned_places.clear();
+    s.pins_placed = s.pins.size();
+    if (s.pins.empty()) return;
+    const std::size_t count = s.index.nodes().size() + s.index.leafs().size();
+    for (std::size_t place = 0; place < count; ++place) {
+        const auto pin = s.pins.find(tensor_at(s.index.graph(), place));
+        if (pin != s.pins.end()) s.pinned_places.push_back({place, pin->second});
+    }
+}
+
+bool ggml_backend_sched::same_pins(const Graph& graph) const {
+    const State& s = *state_;
+    if (s.pins.size() != s.pins_placed || s.pins_placed != s.pinned_places.size()) return false;
+    return std::ranges::all_of(s.pinned_places, [&](const PinnedPlace& pinned) {
+        const auto pin = s.pins.find(tensor_at(graph, pinned.place));
+        return pin != s.pins.end() && pin->second == pinned.runner;
+    });
+}
+
+/// Whether the kept copies are copies of the tensors that are read now (`index` is rebound).
+bool ggml_backend_sched::same_constants() const {
+    const State& s = *state_;
+    for (std::size_t i = 0; i < s.program.cached.size(); ++i) {
+        const ConstantCache::Entry* const entry = s.program.cached[i];
+        if (entry == nullptr) continue;
+        const Tensor& tensor = s.index[s.splits.copies[i].tensor];
+        if (entry->source_buffer != root_buffer(tensor)) return false;
+        if (entry->source_data != address_of(tensor)) return false;
+    }
+    return true;
+}
+
+/// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
+/// otherwise.
+Result<bool> ggml_backend_sched::reuse(Graph& graph) {
+    State& s = *state_;
+    if (!s.fingerprint.matches(graph, own_buffers()) || !same_pins(graph)) return false;
+    s.index.rebind(graph);
+    ++s.binding;
+    if (!same_constants()) return false;
+    sched::rebind(s.splits, s.index);
+    if (auto placed = place_again(s.program, s.index); !placed) {
+        s.fingerprint.clear();
+        return std::move(placed).error();
+    }
+    return true;
+}

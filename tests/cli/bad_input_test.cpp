@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "program.hpp"
+#include "small_model.hpp"
+
+/// Bad input gets one line that says what is wrong, and leaves nothing behind.
+namespace heddle::cli_test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Files to be refused, and a good one beside them.
+class BadInput : public testing::Test {
+protected:
+    void SetUp() override {
+        SmallModel().write(path("good.gguf"));
+        const std::string good = content_of(path("good.gguf"));
+        write_content(path("cut.gguf"), good.substr(0, good.size() - 1000));
+        write_content(path("head.gguf"), good.substr(0, 100));
+        write_content(path("empty.gguf"), "");
+        write_content(path("foreign.gguf"), std::string(5000, 'x'));
+        SmallModel{.architecture = "loom"}.write(path("unknown.gguf"));
+        SmallModel{.up_hidden = 96}.write(path("shape.gguf"));
+        SmallModel{.left_out = "blk.1.ffn_down.weight"}.write(path("missing-tensor.gguf"));
+        SmallModel{.tokenizer = "signs"}.write(path("tokenizer.gguf"));
+        before_ = directory_.files();
+    }
+
+    std::string path(const std::string& name) const { return directory_.path(name); }
+
+    /// Words that begin with '@' stand for files of the directory.
+    Outcome run(std::vector<std::string> words) const {
+        for (std::string& word : words) {
+            if (word.starts_with('@')) word = path(word.substr(1));
+        }
+        return heddle(words);
+    }
+
+    /// The program fails with a line that contains `says`; files are as before.
+    void refuses(const std::vector<std::string>& words, const std::string& says) const {
+        std::string line;
+        for (const std::string& word : words) line += " " + word;
+        SCOPED_TRACE("heddle" + line);
+        const Outcome outcome = run(words);
+        EXPECT_EQ(outcome.status, 1);
+        EXPECT_EQ(outcome.out, "");
+        EXPECT_THAT(outcome.err, StartsWith("heddle " + words.front() + ": "));
+        EXPECT_THAT(outcome.err, HasSubstr(says));
+        EXPECT_THAT(outcome.err, EndsWith("\n"));
+        EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+        EXPECT_EQ(directory_.files(), before_);
+    }
+
+    /// The command line makes no sense.
+    void is_misuse(const std::vector<std::string>& words) const {
+        const Outcome outcome = run(words);
+        EXPECT_EQ(outcome.status, 2) << testing::PrintToString(words) << outcome.err;
+        EXPECT_EQ(outcome.out, "");
+        EXPECT_NE(outcome.err, "");
+        EXPECT_EQ(directory_.files(), before_);
+    }
+
+private:
+    Directory directory_;
+    std::vector<std::string> before_;
+};
+
+/// Every command that reads a model, as it is called with the file `name`.
+std::vector<std::vector<std::string>> calls_with(const std::string& name) {
+    return {{"inspect", name},
+            {"quantize", name, "@new.gguf", "Q8_0"},
+            {"run", name, "-p", "a", "-n", "2"},
+            {"explain", name},
+            {"verify", name, "--on", "CPU"}};
+}
+
+/// Those that know what the tensors mean.
+std::vector<std::vector<std::string>> model_calls_with(const std::string& name) {
+    auto calls = calls_with(name);
+    return {calls.begin() + 2, calls.end()};
+}
+
+TEST_F(BadInput, MissingFile) {
+    for (const auto& call : calls_with("@nowhere.gguf")) {
+        refuses(call, "nowhere.gguf: cannot be opened");
+    }
+}
+
+TEST_F(BadInput, FileThatEndsInTheMiddleOfATensor) {
+    for (const auto& call : calls_with("@cut.gguf")) refuses(call, "cut.gguf");
+}
+
+TEST_F(BadInput, FileThatEndsInTheMiddleOfItsHead) {
+    for (const auto& call : calls_with("@head.gguf")) refuses(call, "head.gguf");
+}
+
+TEST_F(BadInput, EmptyFile) {
+    for (const auto& call : calls_with("@empty.gguf")) refuses(call, "empty.gguf");
+}
+
+TEST_F(BadInput, ForeignFile) {
+    for (const auto& call : calls_with("@foreign.gguf")) refuses(call, "foreign.gguf");
+}
+
+TEST_F(BadInput, Directory) {
+    for (const auto& call : calls_with("@")) refuses(call, "is not a file");
+}
+
+TEST_F(BadInput, UnknownArchitecture) {
+    for (const auto& call : model_calls_with("@unknown.gguf")) {
+        refuses(call, "a model of the architecture 'loom'");
+    }
+}
+
+TEST_F(BadInput, TensorOfTheWrongShape) {
+    for (const auto& call : model_calls_with("@shape.gguf")) {
+        refuses(call, "'blk.1.ffn_up.weight' has 96 elements in dimension 1, the model needs 64");
+    }
+}
+
+TEST_F(BadInput, MissingTensor) {
+    for (const auto& call : model_calls_with("@missing-tensor.gguf")) {
+        refuses(call, "has no tensor 'blk.1.ffn_down.weight'");
+    }
+}
+
+TEST_F(BadInput, UnknownTokenizer) {
+    refuses({"run", "@tokenizer.gguf", "-p", "a"}, "a tokenizer of the kind 'signs'");
+    refuses({"verify", "@tokenizer.gguf", "--on", "CPU"}, "a tokenizer of the kind 'signs'");
+}
+
+TEST_F(BadInput, UnknownDevice) {
+    refuses({"run", "@good.gguf", "-p", "a", "-d", "LOOM7"}, "no device is called 'LOOM7'");
+    refuses({"explain", "@good.gguf", "-d", "LOOM7"}, "no device is called 'LOOM7'");
+    refuses({"verify", "@good.gguf", "--on", "LOOM7"}, "no device is called 'LOOM7'");
+    refuses({"verify", "@good.gguf", "--on", "CPU", "--against", "LOOM7"},
+            "no device is called 'LOOM7'");
+    refuses({"verify", "--device", "LOOM7"}, "device LOOM7 cannot be used");
+}
+
+TEST_F(BadInput, BadBudget) {
+    const std::vector<std::string> calls[] = {{"run", "@good.gguf", "-p", "a", "-n", "1"},
+                                              {"explain", "@good.gguf"}};
+    for (const auto& call : calls) {
+        const auto with = [&](const std::string& budget) {
+            auto words = call;
+            words.insert(words.end(), {"-d", "sim:devices=1", "--budget", budget});
+            return words;
+        };
+        refuses(with("SIM0=4K"), "the budget of SIM0 is 4096 bytes");
+        refuses(with("SIM0=much"), "'much' is no number of bytes");
+        refuses(with("SIM0"), "should look like SIM0=512M");
+        refuses(with("LOOM7=1G"), "no device is called 'LOOM7'");
+        refuses(with("CPU=1G"), "no layers are placed on CPU");
+    }
+}
+
+TEST_F(BadInput, UnwritableOutput) {
+    refuses({"quantize", "@good.gguf", "@no/such/place.gguf", "Q8_0"}, "place.gguf");
+    refuses({"explain", "@good.gguf", "--html", "@no/such/page.html"}, "cannot be written");
+    refuses({"explain", "@good.gguf", "--dot", "@no/such/graph.dot"}, "cannot be written");
+    refuses({"explain", "@good.gguf", "--run", "--trace", "@no/such/trace.json"},
+            "cannot be written");
+    const Outcome run_page =
+        run({"run", "@good.gguf", "-p", "a", "-n", "1", "-q", "--html", "@no/such/page.html"});
+    EXPECT_EQ(run_page.status, 1);
+    EXPECT_THAT(run_page.err, HasSubstr("cannot be written"));
+}
+
+TEST_F(BadInput, Quantize) {
+    refuses({"quantize", "@good.gguf", "@new.gguf", "Q99"}, "Q99");
+    refuses({"quantize", "@good.gguf", "@good.gguf", "Q8_0"}, "is the input itself");
+    refuses({"quantize", "@good.gguf", "@new.gguf", "Q8_0", "--imatrix", "@nowhere.gguf"},
+            "nowhere.gguf: cannot be opened");
+}
+
+TEST_F(BadInput, Prompts) {
+    refuses({"run", "@good.gguf", "-p", std::string(200, 'a')}, "do not fit");
+    refuses({"run", "@good.gguf", "--chat", "-p", "a"}, "chat");
+    refuses({"explain", "@good.gguf", "-n", "65"}, "65 tokens at a time, but room for 64");
+}
+
+TEST_F(BadInput, WrongCommandLines) {
+    is_misuse({});
+    is_misuse({"weave"});
+    is_misuse({"devices", "--loom"});
+    is_misuse({"devices", "more"});
+    is_misuse({"inspect"});
+    is_misuse({"inspect", "@good.gguf", "more"});
+    is_misuse({"quantize", "@good.gguf", "@new.gguf"});
+    is_misuse({"quantize", "@good.gguf", "@new.gguf", "Q8_0", "-t", "0"});
+    is_misuse({"run"});
+    is_misuse({"run", "@good.gguf", "--policy", "chance"});
+    is_misuse({"run", "@good.gguf", "--top-p", "2"});
+    is_misuse({"explain"});
+    is_misuse({"explain", "@good.gguf", "--tokens", "0"});
+    is_misuse({"explain", "@good.gguf", "--trace", "@trace.json"});
+    is_misuse({"verify", "@good.gguf"});
+    is_misuse({"verify", "--on", "CPU"});
+    is_misuse({"verify", "--cases", "0"});
+    is_misuse({"verify", "--golden", "@nowhere"});
+    is_misuse({"completion"});
+    is_misuse({"completion", "tcsh"});
+}
+
+}  // namespace
+}  // namespace heddle::cli_test

@@ -1,0 +1,219 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+#include "small_model.hpp"
+
+/// What each command prints for input that is fine.
+namespace heddle::cli_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Commands : public testing::Test {
+protected:
+    void SetUp() override { SmallModel().write(model()); }
+
+    std::string model() const { return directory_.path("small.gguf"); }
+    std::string path(const std::string& name) const { return directory_.path(name); }
+
+    /// What the program prints; it must not fail.
+    static std::string printed(const std::vector<std::string>& words) {
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 0) << testing::PrintToString(words) << outcome.err;
+        return outcome.out;
+    }
+    static json parsed(const std::vector<std::string>& words) {
+        const std::string text = printed(words);
+        json value = json::parse(text, nullptr, false);
+        EXPECT_FALSE(value.is_discarded()) << text;
+        return value;
+    }
+
+private:
+    Directory directory_;
+};
+
+TEST_F(Commands, EveryOneHasHelp) {
+    const std::string all = printed({"--help"});
+    for (const char* command :
+         {"devices", "explain", "inspect", "quantize", "run", "verify", "completion"}) {
+        EXPECT_THAT(all, HasSubstr(std::string("\n  ") + command));
+        EXPECT_THAT(printed({command, "--help"}), HasSubstr("Usage:")) << command;
+    }
+    EXPECT_THAT(all, HasSubstr("Exit status:"));
+    EXPECT_THAT(printed({"--version"}), StartsWith("heddle "));
+}
+
+TEST_F(Commands, DevicesListsTheProcessor) {
+    EXPECT_THAT(printed({"devices"}), testing::ContainsRegex("\nCPU +cpu "));
+    EXPECT_THAT(printed({"devices", "-v"}), HasSubstr("features:"));
+    const json all = parsed({"devices", "--json"});
+    EXPECT_EQ(all["devices"].back()["name"], "CPU");
+    EXPECT_GT(all["devices"].back()["memory_total"], 0);
+    EXPECT_TRUE(all["plugins"].is_array());
+}
+
+TEST_F(Commands, InspectShowsKeysAndTensors) {
+    const std::string text = printed({"inspect", model()});
+    EXPECT_THAT(text, HasSubstr("general.architecture"));
+    EXPECT_THAT(text, HasSubstr("blk.1.ffn_down.weight"));
+    EXPECT_THAT(text, HasSubstr("64 x 32"));
+    const json all = parsed({"inspect", "--json", model()});
+    EXPECT_EQ(all["metadata"]["llama.block_count"], SmallModel::kLayers);
+    EXPECT_EQ(all["metadata"]["tokenizer.ggml.tokens"].size(), 259u);
+    EXPECT_EQ(all["tensors"].size(), 20u);
+    EXPECT_EQ(all["tensors"][0]["name"], "token_embd.weight");
+    EXPECT_EQ(all["tensors"][0]["shape"], json({32, 259}));
+}
+
+TEST_F(Commands, QuantizeWritesAModelThatRuns) {
+    const std::string smaller = path("q8.gguf");
+    EXPECT_THAT(printed({"quantize", model(), smaller, "Q8_0", "-t", "2"}),
+                HasSubstr("15 of 20 tensors"));
+    const json all = parsed({"inspect", "--json", smaller});
+    for (const json& tensor : all["tensors"]) {
+        EXPECT_EQ(tensor["type"], tensor["shape"].size() == 2 ? "q8_0" : "f32") << tensor["name"];
+    }
+    EXPECT_EQ(parsed({"run", smaller, "-p", "a", "-n", "3", "--temperature", "0", "--json"})["ids"]
+                  .size(),
+              3u);
+}
+
+TEST_F(Commands, RunContinuesAText) {
+    const std::vector<std::string> words{"run", model(),         "-p", "ab", "-n",
+                                         "5",   "--temperature", "0"};
+    const Outcome outcome = heddle(words);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, StartsWith("ab"));
+    EXPECT_THAT(outcome.err, HasSubstr("prefill"));
+    EXPECT_THAT(outcome.err, HasSubstr("tokens at"));
+
+    auto as_json = words;
+    as_json.emplace_back("--json");
+    const json all = parsed(as_json);
+    // <s>, a space, and the two bytes.
+    EXPECT_EQ(all["prompt_ids"].front(), 1);
+    EXPECT_EQ(all["prompt_ids"].back(), 3 + 'b');
+    EXPECT_LE(all["ids"].size(), 5u);
+    EXPECT_EQ(all["placement"]["layers"].size(), 2u);
+    EXPECT_GT(all["speeds"]["prefill_tokens_per_second"], 0);
+}
+
+TEST_F(Commands, RunWritesThePageOfItsSchedule) {
+    printed({"run", model(), "-p", "a", "-n", "2", "-q", "--html", path("page.html")});
+    EXPECT_THAT(content_of(path("page.html")), HasSubstr("<html"));
+    EXPECT_THAT(printed({"run", model(), "-p", "a", "-n", "2", "--explain"}), HasSubstr("splits"));
+}
+
+TEST_F(Commands, RunWithTheSameSeedGivesTheSameText) {
+    const std::vector<std::string> words{
+        "run", model(), "-p", "a", "-n", "12", "-q", "--seed", "5", "--temperature", "1.5"};
+    EXPECT_EQ(printed(words), printed(words));
+}
+
+TEST_F(Commands, ExplainTellsPlacementAndMemory) {
+    const std::string text = printed({"explain", model(), "--device", "CPU"});
+    EXPECT_THAT(text, HasSubstr("layers 0-1 on CPU"));
+    EXPECT_THAT(text, testing::ContainsRegex("device +weights +cache +compute +total"));
+    EXPECT_THAT(text, HasSubstr("placed by rules"));
+
+    const json all = parsed({"explain", model(), "--json", "--device", "CPU", "-c", "32"});
+    const json& memory = all["memory"][0];
+    // 2 layers of keys and values, 16 wide, 32 tokens, 2 bytes each.
+    EXPECT_EQ(memory["cache"], 2 * 2 * 16 * 32 * 2);
+    EXPECT_GT(memory["weights"], 0);
+    EXPECT_GT(memory["compute"], 0);
+    EXPECT_EQ(memory["total"], memory["weights"].get<std::size_t>() +
+                                   memory["cache"].get<std::size_t>() +
+                                   memory["compute"].get<std::size_t>());
+    EXPECT_TRUE(all["fits"]);
+    EXPECT_EQ(all["schedule"]["measured_seconds"], 0);
+}
+
+TEST_F(Commands, ExplainForeseesWhatRunDoes) {
+    for (const char* devices : {"CPU", "sim:devices=2"}) {
+        const json foreseen = parsed({"explain", model(), "--json", "-d", devices});
+        const json measured = parsed({"explain", model(), "--json", "-d", devices, "--run"});
+        const json happened =
+            parsed({"run", model(), "--json", "-d", devices, "-p", "a", "-n", "2"});
+        EXPECT_EQ(foreseen["placement"]["layers"], happened["placement"]["layers"]);
+        EXPECT_EQ(foreseen["schedule"]["splits"].size(), happened["placement"]["splits"]);
+        EXPECT_EQ(foreseen["schedule"]["splits"].size(), measured["schedule"]["splits"].size());
+        EXPECT_GT(measured["schedule"]["measured_seconds"], 0);
+    }
+}
+
+TEST_F(Commands, ExplainSaysWhatDoesNotFit) {
+    // The largest context there is needs 2 GiB of cache; a device of 1 MiB gets none of it.
+    const json all = parsed({"explain", model(), "--json", "-c", "16777216", "-d", "sim:mem=1M"});
+    const json &host = all["memory"][0], &device = all["memory"][1];
+    EXPECT_GE(host["cache"], std::size_t{2} << 30);
+    EXPECT_EQ(host["fits"], host["total"] <= host["free"]);
+    EXPECT_EQ(device["device"], "SIM0");
+    EXPECT_EQ(device["weights"], 0);
+    EXPECT_TRUE(device["fits"]);
+}
+
+TEST_F(Commands, ABudgetHoldsWeightsCacheAndResults) {
+    for (const char* budget : {"150K", "200K", "300K"}) {
+        const std::vector<std::string> devices{"-d", "sim:devices=1", "--budget",
+                                               std::string("SIM0=") + budget};
+        std::vector<std::string> explain{"explain", model(), "--json"},
+            run{"run", model(), "--json", "-p", std::string(50, 'a'), "-n", "2"};
+        explain.insert(explain.end(), devices.begin(), devices.end());
+        run.insert(run.end(), devices.begin(), devices.end());
+        const json foreseen = parsed(explain), happened = parsed(run);
+        EXPECT_LE(foreseen["memory"][1]["total"], foreseen["memory"][1]["budget"]) << budget;
+        EXPECT_EQ(foreseen["placement"]["layers"], happened["placement"]["layers"]) << budget;
+        EXPECT_EQ(happened["placement"]["layers"].back(), "SIM0") << budget;
+    }
+}
+
+TEST_F(Commands, ExplainWritesPages) {
+    const std::string html = path("a.html"), dot = path("a.dot"), trace = path("a.json");
+    printed({"explain", model(), "--html", html, "--dot", dot, "--run", "--trace", trace});
+    EXPECT_THAT(content_of(html), HasSubstr("<html"));
+    EXPECT_THAT(content_of(dot), StartsWith("digraph"));
+    EXPECT_GT(json::parse(content_of(trace))["traceEvents"].size(), 1u);
+    EXPECT_THAT(printed({"explain", model(), "--nodes"}), HasSubstr("FLASH_ATTN_EXT"));
+    EXPECT_THAT(printed({"explain", model(), "--schedule"}), HasSubstr("description"));
+}
+
+TEST_F(Commands, VerifyComparesAModelOnTwoDevices) {
+    EXPECT_THAT(printed({"verify", model(), "--on", "sim", "--against", "CPU"}),
+                HasSubstr("all results are equal"));
+    const json all = parsed({"verify", model(), "--on", "sim", "--drift", "--json"});
+    EXPECT_TRUE(all["passed"]);
+    EXPECT_GT(all["nodes"].size(), 30u);
+    EXPECT_EQ(all["on"], "SIM0");
+}
+
+TEST_F(Commands, VerifyNamesTheFirstNodePastTolerance) {
+    const json devices = parsed({"devices", "--json"});
+    if (devices["devices"][0]["name"] != "BLAS")
+        GTEST_SKIP() << "needs a device that rounds its own way";
+    // BLAS adds in another order, so some error is sure where it takes products.
+    const Outcome outcome =
+        heddle({"verify", model(), "--on", "BLAS", "--tolerance", "0", "-p", std::string(60, 'a')});
+    EXPECT_EQ(outcome.status, 1) << outcome.err;
+    EXPECT_THAT(outcome.out, testing::ContainsRegex("the first past 0.0e\\+00 is node [0-9]+"));
+}
+
+TEST_F(Commands, VerifyRefusesToCompareNothing) {
+    const Outcome outcome = heddle({"verify", model(), "--on", "sim:devices=1,ops=none"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("nothing to compare: SIM0 declines all"));
+}
+
+TEST_F(Commands, VerifyChecksGeneratedCases) {
+    EXPECT_THAT(printed({"verify", "--op", "add", "--cases", "1"}), HasSubstr(" 0 failed"));
+    EXPECT_EQ(parsed({"verify", "--op", "add", "--cases", "1", "--json"})["failed"], 0);
+}
+
+}  // namespace
+}  // namespace heddle::cli_test

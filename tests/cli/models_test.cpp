@@ -1,0 +1,209 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "program.hpp"
+
+/// Real models: the one that ships, and those that lie beside the checkout or where HEDDLE_DATA
+/// says.
+namespace heddle::cli_test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kShipped = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
+
+std::string data_directory() {
+    const char* named = std::getenv("HEDDLE_DATA");
+    return named != nullptr ? named : HEDDLE_DATA_NEIGHBOUR;
+}
+
+json run_greedily(const std::string& model, const std::string& prompt, int tokens,
+                  std::vector<std::string> more = {}) {
+    std::vector<std::string> words{
+        "run", model, "-p", prompt, "-n", std::to_string(tokens), "--temperature", "0", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = heddle(words);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out, nullptr, false);
+}
+
+class ShippedModel : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kShipped)) GTEST_SKIP() << kShipped << " is not there";
+    }
+};
+
+/// Long enough for BLAS to take its products.
+const std::string kLongPrompt =
+    "Once upon a time there was a king who had three daughters, and the youngest was so fair that "
+    "the sun himself, who has seen so many things, wondered each time he shone upon her face. One "
+    "day";
+
+TEST_F(ShippedModel, SaysTheSameOnEveryDevice) {
+    // With F32 weights devices differ in the order of additions only, which decides no word.
+    const Directory directory;
+    const std::string model = directory.path("f32.gguf");
+    ASSERT_EQ(heddle({"quantize", kShipped, model, "F32"}).status, 0);
+    const json alone = run_greedily(model, kLongPrompt, 32, {"--device", "CPU"});
+    ASSERT_EQ(alone["ids"].size(), 32u);
+    for (const char* devices : {"CPU,BLAS", "sim:devices=2", "sim:devices=3,ops=all,-ROPE"}) {
+        if (std::string(devices) == "CPU,BLAS" &&
+            heddle({"devices"}).out.find("BLAS") == std::string::npos) {
+            continue;
+        }
+        const json other = run_greedily(model, kLongPrompt, 32, {"--device", devices});
+        EXPECT_EQ(other["ids"], alone["ids"]) << devices;
+        EXPECT_EQ(other["text"], alone["text"]) << devices;
+    }
+}
+
+TEST_F(ShippedModel, SharesItsLayersBetweenTwoDevices) {
+    const json shared = run_greedily(kShipped, "Once", 1, {"--device", "sim:devices=2"});
+    const std::vector<std::string> expected{"SIM0", "SIM0", "SIM0", "SIM0",
+                                            "SIM1", "SIM1", "SIM1", "SIM1"};
+    EXPECT_EQ(shared["placement"]["layers"], json(expected));
+    EXPECT_EQ(shared["placement"]["output"], "SIM1");
+}
+
+TEST_F(ShippedModel, ReadsInPartsWhatItReadsAtOnce) {
+    std::string prompt;
+    for (int i = 0; i < 12; ++i) prompt += "The king went into the wood and met a fox. ";
+    const json at_once = run_greedily(kShipped, prompt, 16, {"--device", "CPU"});
+    const json in_parts = run_greedily(kShipped, prompt, 16, {"--device", "CPU", "--batch", "7"});
+    EXPECT_EQ(at_once["ids"], in_parts["ids"]);
+}
+
+TEST_F(ShippedModel, SaysTheSamePlacedByCost) {
+    const json by_rules = run_greedily(kShipped, "Once upon a time", 16, {"--device", "CPU"});
+    const json by_cost = run_greedily(kShipped, "Once upon a time", 16,
+                                      {"--device", "sim:devices=2", "--policy", "cost"});
+    EXPECT_EQ(by_cost["ids"], by_rules["ids"]);
+}
+
+TEST_F(ShippedModel, DoesWithoutADeviceThatIsTooSmall) {
+    const json alone = run_greedily(kShipped, kLongPrompt, 4, {"--device", "CPU"});
+    for (const char* device : {"sim:mem=1M", "sim:mem=4M", "sim:mem=9M", "sim:mem=16M"}) {
+        EXPECT_EQ(run_greedily(kShipped, kLongPrompt, 4, {"--device", device})["ids"], alone["ids"])
+            << device;
+    }
+}
+
+TEST_F(ShippedModel, KeepsToABudget) {
+    const json half = run_greedily(kShipped, "Once upon a time", 8,
+                                   {"--device", "sim:devices=1", "--budget", "SIM0=14M"});
+    const json alone = run_greedily(kShipped, "Once upon a time", 8, {"--device", "CPU"});
+    EXPECT_EQ(half["ids"], alone["ids"]);
+    EXPECT_EQ(half["placement"]["layers"].front(), "CPU");
+    EXPECT_EQ(half["placement"]["layers"].back(), "SIM0");
+}
+
+TEST_F(ShippedModel, SaysTheSameInItsOwnTypeOnDevicesThatComputeAlike) {
+    const json alone = run_greedily(kShipped, kLongPrompt, 48, {"--device", "CPU"});
+    for (const char* devices : {"sim:devices=2", "sim:devices=3,ops=all,-FLASH_ATTN_EXT"}) {
+        const json other = run_greedily(kShipped, kLongPrompt, 48, {"--device", devices});
+        EXPECT_EQ(other["ids"], alone["ids"]) << devices;
+    }
+}
+
+TEST_F(ShippedModel, CannotBecomeATypeThatNeedsItsImportance) {
+    const Directory directory;
+    const Outcome outcome = heddle({"quantize", kShipped, directory.path("new.gguf"), "IQ2_XXS"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, testing::HasSubstr("needs its importance; give --imatrix"));
+    EXPECT_THAT(directory.files(), testing::IsEmpty());
+}
+
+TEST_F(ShippedModel, TakesNoMoreMemoryThanItNeeds) {
+#ifdef HEDDLE_SANITIZED
+    GTEST_SKIP() << "sanitizers need memory of their own";
+#endif
+    const json need =
+        json::parse(heddle({"explain", kShipped, "--json", "--device", "CPU"}).out, nullptr, false);
+    const std::size_t cache = need["memory"][0]["cache"];
+    const Outcome outcome = heddle({"run", kShipped, "-p", "Once upon a time", "-n", "32", "-q"});
+    const std::size_t file = std::filesystem::file_size(kShipped);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_LE(outcome.peak_bytes, file + cache + (64 << 20))
+        << "file " << file << ", cache " << cache;
+}
+
+TEST_F(ShippedModel, IsExplainedWithoutBeingRead) {
+#ifdef HEDDLE_SANITIZED
+    GTEST_SKIP() << "sanitizers need memory of their own";
+#endif
+    // A gigabyte of cache and scores would be needed; nothing is taken.
+    const Outcome outcome =
+        heddle({"explain", kShipped, "--context", "131072", "--tokens", "512", "--device", "CPU"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_LE(outcome.peak_bytes, std::size_t{96} << 20);
+}
+
+struct Reference {
+    std::string model, answer;  ///< files below the directory of data
+    friend void PrintTo(const Reference& reference, std::ostream* out) { *out << reference.model; }
+};
+
+class Reading : public testing::TestWithParam<Reference> {};
+
+TEST_P(Reading, GreedyTokensAreThoseOfTheReference) {
+    const std::string model = data_directory() + "/" + GetParam().model;
+    const std::string answer = data_directory() + "/" + GetParam().answer;
+    if (!std::filesystem::exists(model)) GTEST_SKIP() << model << " is not there";
+    const json expected = json::parse(content_of(answer), nullptr, false);
+    ASSERT_FALSE(expected.is_discarded()) << answer;
+    const json said = run_greedily(model, expected["prompt"], 48);
+    EXPECT_EQ(said["prompt_ids"], expected["prompt_ids"]);
+    json all = said["prompt_ids"];
+    for (const json& id : said["ids"]) all.push_back(id);
+    const auto& greedy = expected["greedy_ids"];
+    ASSERT_LE(all.size(), greedy.size());
+    EXPECT_EQ(all, json(std::vector<json>(
+                       greedy.begin(), greedy.begin() + static_cast<std::ptrdiff_t>(all.size()))));
+    EXPECT_EQ(said["ids"].size(), 48u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tales, Reading,
+                         testing::Values(Reference{"heddle-tales/tales-7m-f16.gguf",
+                                                   "heddle-tales/tales-7m.ref.json"},
+                                         Reference{"heddle-tales/tales-19m-f16.gguf",
+                                                   "heddle-tales/tales-19m.ref.json"}),
+                         [](const auto& info) { return std::to_string(info.index); });
+
+struct Story {
+    std::string model, text;
+    int tokens;
+    friend void PrintTo(const Story& story, std::ostream* out) { *out << story.model; }
+};
+
+class Stories : public testing::TestWithParam<Story> {};
+
+TEST_P(Stories, FollowTheReferenceText) {
+    const std::string model = data_directory() + "/" + GetParam().model;
+    if (!std::filesystem::exists(model)) GTEST_SKIP() << model << " is not there";
+    const std::string prompt = "Once upon a time";
+    const json said = run_greedily(model, prompt, GetParam().tokens);
+    EXPECT_THAT(prompt + said["text"].get<std::string>(), testing::StartsWith(GetParam().text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, Stories,
+    testing::Values(
+        Story{"llama/stories15M-q8_0.gguf",
+              "Once upon a time, there was a little girl named Lily. She loved to play outside in "
+              "the sunshine. One day, she saw a big, red ball in the sky. It was the sun! She "
+              "thought it was so pretty.",
+              64},
+        Story{"llama/stories260K-f32.gguf",
+              "Once upon a time, there was a little girl named Lily. She loved to play outside in "
+              "the park. One day, she saw a big, red ball. She wanted to play with it, but it was "
+              "too high.",
+              96}),
+    [](const auto& info) { return std::to_string(info.index); });
+
+}  // namespace
+}  // namespace heddle::cli_test

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// Runs the program `heddle` and tells what came of it.
+namespace heddle::cli_test {
+
+struct Outcome {
+    int status = -1;             ///< what it exited with; 128 and more: the signal that ended it
+    std::string out, err;        ///< all it wrote
+    std::size_t peak_bytes = 0;  ///< most memory it had at a time
+};
+
+/// Standard input is empty.
+Outcome heddle(const std::vector<std::string>& arguments);
+
+/// A directory for the running test, empty at first.
+class Directory {
+public:
+    Directory();
+    ~Directory();
+    Directory(const Directory&) = delete;
+    Directory& operator=(const Directory&) = delete;
+
+    std::string path(const std::string& name) const { return (root_ / name).string(); }
+    std::vector<std::string> files() const;  ///< names, sorted
+
+private:
+    std::filesystem::path root_;
+};
+
+std::string content_of(const std::string& path);
+void write_content(const std::string& path, const std::string& content);
+
+}  // namespace heddle::cli_test

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace heddle::cli_test {
+
+/// A model that says nothing sensible, but quickly: two layers, one token for each byte.
+struct SmallModel {
+    std::string architecture = "llama";
+    std::int64_t hidden = 64;     ///< of the file's metadata
+    std::int64_t up_hidden = 64;  ///< of blk.1.ffn_up.weight: another one is wrong
+    std::string left_out = "";    ///< a tensor that is missing
+    std::string tokenizer = "llama";
+
+    void write(const std::string& path) const;
+
+    static constexpr std::int64_t kLayers = 2, kWidth = 32, kHeads = 4, kKvHeads = 2, kContext = 64;
+};
+
+}  // namespace heddle::cli_test

@@ -1,0 +1,275 @@
+#include "session.hpp"
+
+#include <cstring>
+#include <functional>
+
+#include "ggml-cpu.h"
+#include "golden/compare.hpp"
+#include "heddle/heddle.h"
+#include "heddle/sched.h"
+#include "side.hpp"
+
+namespace heddle::fuzz {
+namespace {
+
+/// A graph as the caller left it.
+class Snapshot {
+public:
+    explicit Snapshot(const Graph& graph) : graph_(graph) {
+        for (const auto list : {nodes_of(graph), leafs_of(graph)}) {
+            for (Tensor* tensor : list) tensors_.emplace_back(tensor, *tensor);
+        }
+    }
+
+    /// What has changed but for memory; empty if nothing has.
+    std::string difference() const {
+        std::size_t i = 0;
+        for (const auto list : {nodes_of(graph_), leafs_of(graph_)}) {
+            for (Tensor* tensor : list) {
+                if (i == tensors_.size()) return "there are more nodes or leafs than before";
+                const auto& [address, was] = tensors_[i++];
+                if (tensor != address) return text("another node is where '", was.name, "' was");
+                Tensor now = *tensor;
+                now.buffer = was.buffer, now.data = was.data, now.extra = was.extra;
+                if (std::memcmp(&now, &was, sizeof now) != 0) {
+                    return text("the caller's '", was.name, "' is not as it was");
+                }
+            }
+        }
+        return i == tensors_.size() ? "" : "there are fewer nodes or leafs than before";
+    }
+
+private:
+    const Graph& graph_;
+    std::vector<std::pair<Tensor*, Tensor>> tensors_;
+};
+
+/// Asks to see about every third node.
+bool look(Tensor* node, bool ask, void*) {
+    return !ask || std::hash<std::string_view>{}(node->name) % 3 == 0;
+}
+
+/// The streams of a case and their scheduler.
+class Machine {
+public:
+    Machine(const Case& which, const World& world) : case_(which) {
+        for (const int device : which.devices) add(world.device(device));
+        if (which.blas) add(World::blas());
+        streams_.emplace_back(ggml_backend_cpu_init());
+        ggml_backend_cpu_set_n_threads(streams_.back().get(), which.threads);
+        std::vector<ggml_backend_t> handles;
+        for (const OwnedStream& stream : streams_) handles.push_back(stream.get());
+        scheduler_.reset(ggml_backend_sched_new(handles.data(), nullptr,
+                                                static_cast<int>(handles.size()), 2048,
+                                                which.slots > 1, which.offload));
+        if (scheduler_ != nullptr) adjust();
+    }
+
+    ggml_backend_sched_t scheduler() const { return scheduler_.get(); }
+    ggml_backend_t stream(int device) const {
+        return device == kHost ? streams_.back().get()
+                               : streams_[static_cast<std::size_t>(device)].get();
+    }
+    ggml_backend_buffer_type_t memory(int device) const {
+        return ggml_backend_get_default_buffer_type(stream(device));
+    }
+
+private:
+    void add(ggml_backend_dev_t device) {
+        streams_.emplace_back(ggml_backend_dev_init(device, nullptr));
+    }
+    void adjust() {
+        heddle_sched_set_hazard_check(scheduler(), case_.checked);
+        heddle_sched_set_tracing(scheduler(), case_.tracing);
+        heddle_sched_set_synchronous(scheduler(), case_.synchronous);
+        if (case_.slots > 1) heddle_sched_set_n_copies(scheduler(), case_.slots);
+        if (case_.by_cost) {
+            heddle_sched_set_cost_file(scheduler(), "");
+            heddle_sched_set_policy(scheduler(), HEDDLE_SCHED_POLICY_COST);
+        }
+        for (std::size_t i = 0; i < case_.devices.size() && case_.budget > 0; ++i) {
+            heddle_sched_set_budget(scheduler(), streams_[i].get(), case_.budget);
+        }
+        if (case_.observed) ggml_backend_sched_set_eval_callback(scheduler(), look, nullptr);
+    }
+
+    const Case& case_;
+    std::vector<OwnedStream> streams_;
+    OwnedScheduler scheduler_;
+};
+
+/// The case under way, on both sides.
+class Session {
+public:
+    Session(const Case& which, const World& world, Work& work)
+        : case_(which),
+          work_(work),
+          machine_(which, world),
+          scheduled_(which, [this](int device) { return machine_.memory(device); }),
+          plain_(which, [](int) { return ggml_backend_cpu_buffer_type(); }),
+          plain_stream_(ggml_backend_cpu_init()) {
+        ggml_backend_cpu_set_n_threads(plain_stream_.get(), 1);
+        graphs_.resize(which.graphs.size());
+    }
+    ~Session() {
+        if (scheduler() == nullptr) return;
+        ggml_backend_sched_synchronize(scheduler());
+        heddle_sched_counts counts{};
+        heddle_sched_get_counts(scheduler(), &counts, sizeof counts);
+        work_.runs += counts.runs, work_.reused += counts.reused;
+        work_.copies += counts.copies_made, work_.skipped += counts.copies_skipped;
+    }
+
+    std::string run() {
+        if (scheduler() == nullptr) return text("no scheduler: ", heddle_last_error());
+        for (std::size_t i = 0; i < case_.runs.size(); ++i) {
+            const Run& run = case_.runs[i];
+            const std::string wrong = take(run);
+            if (wrong.empty()) continue;
+            // Budgets are made up without a look at the graph: that it needs more is no failure.
+            const auto says = [&](const char* words) { return wrong.find(words) != wrong.npos; };
+            if (case_.budget > 0 && (says("are allowed") || says("within the budgets"))) return {};
+            const auto& build = graphs_[static_cast<std::size_t>(run.graph)].plain;
+            return text("run ", i, ": ", wrong, "\ngraph ", run.graph, ":\n",
+                        build != nullptr ? to_text(*build->graph) : "");
+        }
+        return {};
+    }
+
+private:
+    struct Pair {
+        std::unique_ptr<Build> scheduled, plain;
+        OwnedBuffer plain_memory;
+    };
+
+    ggml_backend_sched_t scheduler() const { return machine_.scheduler(); }
+    Pair& pair(int graph) { return graphs_[static_cast<std::size_t>(graph)]; }
+
+    std::string take(const Run& run) {
+        Pair& graph = pair(run.graph);
+        if (run.new_weights && idle_) {
+            scheduled_.fill_weights(run.graph, run.seed);
+            plain_.fill_weights(run.graph, run.seed);
+        }
+        if (run.rebuild || graph.scheduled == nullptr) {
+            if (!rebuild(run.graph)) return text("cannot be built: ", heddle_last_error());
+        }
+        if (graph.scheduled->graph->n_nodes == 0) return {};
+        Snapshot before(*graph.scheduled->graph);
+        if (allocated_ != graph.scheduled.get()) {
+            if (auto wrong = allocate(*graph.scheduled, run); !wrong.empty()) return wrong;
+        }
+        scheduled_.fill_inputs(*graph.scheduled, run.seed, idle_);
+        const ggml_status status =
+            ggml_backend_sched_graph_compute_async(scheduler(), graph.scheduled->graph);
+        if (status != GGML_STATUS_SUCCESS) return text("not computed: ", heddle_last_error());
+        plain_.fill_inputs(*graph.plain, run.seed, idle_);
+        if (ggml_backend_graph_compute(plain_stream_.get(), graph.plain->graph) !=
+            GGML_STATUS_SUCCESS) {
+            return text("the processor alone: ", heddle_last_error());
+        }
+        idle_ = false;
+        if (run.wait || needs_waiting(run.graph)) {
+            ggml_backend_sched_synchronize(scheduler());
+            idle_ = true;
+            retired_.clear();
+            if (auto wrong = compare(run.graph); !wrong.empty()) return wrong;
+        }
+        return before.difference();
+    }
+
+    /// Memory of plain leafs is used again as soon as they have been read, so the caller must write
+    /// them for each run, and nobody tells it when.
+    bool needs_waiting(int graph) const {
+        for (const Leaf& leaf : case_.graphs[static_cast<std::size_t>(graph)].leafs) {
+            if (leaf.kind == Leaf::Kind::plain) return true;
+        }
+        return false;
+    }
+
+    bool rebuild(int number) {
+        Pair& graph = pair(number);
+        // Devices may still be at work on the last one.
+        if (graph.scheduled != nullptr) retired_.push_back(std::move(graph.scheduled));
+        graph.scheduled = scheduled_.build(number);
+        graph.plain = plain_.build(number);
+        if (graph.scheduled == nullptr || graph.plain == nullptr) return false;
+        graph.plain_memory.reset(ggml_backend_alloc_ctx_tensors_from_buft(
+            graph.plain->context.get(), ggml_backend_cpu_buffer_type()));
+        return true;
+    }
+
+    std::string allocate(Build& build, const Run& run) {
+        allocated_ = nullptr;
+        ggml_backend_sched_reset(scheduler());
+        if (run.reserve) {
+            pin(build);
+            if (!ggml_backend_sched_reserve(scheduler(), build.graph)) {
+                return text("not reserved: ", heddle_last_error());
+            }
+        }
+        pin(build);
+        if (!ggml_backend_sched_alloc_graph(scheduler(), build.graph)) {
+            return text("not allocated: ", heddle_last_error());
+        }
+        allocated_ = &build;
+        work_.splits += static_cast<std::uint64_t>(ggml_backend_sched_get_n_splits(scheduler()));
+        return {};
+    }
+
+    void pin(Build& build) {
+        for (const auto& [step, node] : build.pinned) {
+            ggml_backend_t stream = machine_.stream(step->pin);
+            if (!ggml_backend_supports_op(stream, node)) continue;
+            ggml_backend_sched_set_tensor_backend(scheduler(), node, stream);
+        }
+    }
+
+    std::string compare(int number) {
+        const Pair& graph = pair(number);
+        for (std::size_t i = 0; i < graph.plain->outputs.size(); ++i) {
+            auto wrong = compare(*graph.scheduled->outputs[i], *graph.plain->outputs[i]);
+            if (!wrong.empty()) return wrong;
+        }
+        const auto kept = scheduled_.kept(number), expected = plain_.kept(number);
+        for (std::size_t i = 0; i < kept.size(); ++i) {
+            if (auto wrong = compare(*kept[i], *expected[i]); !wrong.empty()) return wrong;
+        }
+        return {};
+    }
+
+    /// All devices compute with the kernels of the processor, so that results are the same; sums
+    /// may be taken in another order with more threads, and by another library.
+    std::string compare(const Tensor& result, const Tensor& expected) {
+        const auto bytes = bytes_of(result), wanted = bytes_of(expected);
+        if (bytes == wanted) return {};
+        const double tolerance = case_.blas ? 1e-6 : 1e-8;
+        const Extents extent = extents_of(expected);
+        const auto compared = golden::compare(
+            golden::Rule::nmse, tolerance, golden::Elements::dense(result.type, extent, bytes),
+            golden::Elements::dense(expected.type, extent, wanted));
+        if (!compared) return text("'", result.name, "': ", compared.error().message);
+        if (compared->passed) return {};
+        return text("'", result.name, "' on ",
+                    result.buffer != nullptr ? ggml_backend_buffer_name(result.buffer) : "nothing",
+                    ": ", compared->what);
+    }
+
+    const Case& case_;
+    Work& work_;
+    Machine machine_;
+    Side scheduled_, plain_;
+    OwnedStream plain_stream_;
+    std::vector<Pair> graphs_;
+    std::vector<std::unique_ptr<Build>> retired_;  ///< until nothing is under way
+    const Build* allocated_ = nullptr;
+    bool idle_ = true;  ///< nothing is under way
+};
+
+}  // namespace
+
+std::string run_case(const Case& which, const World& world, Work& work) {
+    return Session(which, world, work).run();
+}
+
+}  // namespace heddle::fuzz

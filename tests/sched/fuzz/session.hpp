@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "recipe.hpp"
+#include "world.hpp"
+
+namespace heddle::fuzz {
+
+/// What schedulers had to do: too little of it, and the cases prove nothing.
+struct Work {
+    std::uint64_t splits = 0, runs = 0, reused = 0, copies = 0, skipped = 0;
+};
+
+/// Runs the case over all its devices and plainly on the processor. Empty if both agree in
+/// everything, and the caller's graphs are as they were; else what is wrong, with the graph. Adds
+/// to `work`.
+std::string run_case(const Case& which, const World& world, Work& work);
+
+}  // namespace heddle::fuzz

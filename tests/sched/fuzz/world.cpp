@@ -1,0 +1,57 @@
+#include "world.hpp"
+
+#include "core/error.hpp"
+#include "heddle/heddle.h"
+#include "heddle/sim.h"
+#ifdef HEDDLE_FUZZ_WITH_BLAS
+#include "ggml-blas.h"
+#endif
+
+namespace heddle::fuzz {
+namespace {
+
+/// "all" without a few, or only a few.
+std::string some_ops(Dice& dice) {
+    const bool most = dice.one_in(2);
+    std::string words = most ? "all" : "MUL_MAT";
+    for (int op = GGML_OP_NONE + 1; op < GGML_OP_COUNT; ++op) {
+        const auto which = static_cast<ggml_op>(op);
+        const bool looks = which == GGML_OP_VIEW || which == GGML_OP_RESHAPE ||
+                           which == GGML_OP_PERMUTE || which == GGML_OP_TRANSPOSE;
+        const bool calls_back = which == GGML_OP_CUSTOM || which == GGML_OP_MAP_CUSTOM1 ||
+                                which == GGML_OP_MAP_CUSTOM2 || which == GGML_OP_MAP_CUSTOM3;
+        if (looks || calls_back || !dice.one_in(3)) continue;
+        words += text(most ? ",-" : ",", ggml_op_name(which));
+    }
+    return words;
+}
+
+}  // namespace
+
+World::World() {
+    const auto configure = reinterpret_cast<heddle_backend_configure_t>(
+        ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
+    Dice dice(1);
+    constexpr int kKinds = 10, kDevicesOfAKind = 2;
+    for (int i = 0; i < kKinds; ++i) {
+        const std::string ops = i < 3 ? "all" : some_ops(dice);
+        const std::string parameters =
+            text("devices=", kDevicesOfAKind, ",trace=0,mem=256M,offload=1", ",pinned=", i % 2,
+                 ",ops=", ops);
+        if (!configure(parameters.c_str())) continue;
+        for (std::size_t j = 0; j < kDevicesOfAKind; ++j) {
+            devices_.push_back(ggml_backend_reg_dev_get(ggml_backend_sim_reg(), j));
+            kinds_.push_back(parameters);
+        }
+    }
+}
+
+ggml_backend_dev_t World::blas() {
+#ifdef HEDDLE_FUZZ_WITH_BLAS
+    return ggml_backend_reg_dev_get(ggml_backend_blas_reg(), 0);
+#else
+    return nullptr;
+#endif
+}
+
+}  // namespace heddle::fuzz

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "recipe.hpp"
+
+namespace heddle::fuzz {
+
+template <class Handle, void (*release)(Handle*)>
+struct Release {
+    void operator()(Handle* handle) const { release(handle); }
+};
+template <class Handle, void (*release)(Handle*)>
+using Owned = std::unique_ptr<Handle, Release<Handle, release>>;
+
+using OwnedContext = Owned<ggml_context, ggml_free>;
+using OwnedStream = Owned<ggml_backend, ggml_backend_free>;
+using OwnedBuffer = Owned<ggml_backend_buffer, ggml_backend_buffer_free>;
+using OwnedScheduler = Owned<ggml_backend_sched, ggml_backend_sched_free>;
+
+/// Simulated devices of several kinds: those that can do all, and those that lack some ops. Made
+/// once: cases choose among them.
+class World {
+public:
+    World();
+    std::size_t size() const { return devices_.size(); }
+    ggml_backend_dev_t device(int number) const {
+        return devices_[static_cast<std::size_t>(number)];
+    }
+    const std::string& kind(int number) const { return kinds_[static_cast<std::size_t>(number)]; }
+
+    /// Null where the library was built without.
+    static ggml_backend_dev_t blas();
+
+private:
+    std::vector<ggml_backend_dev_t> devices_;
+    std::vector<std::string> kinds_;  ///< the parameters of each device
+};
+
+}  // namespace heddle::fuzz

@@ -1,0 +1,114 @@
+#include "device_choice.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace heddle::tool {
+namespace {
+
+void take(const Device& device, DeviceChoice& choice) {
+    const auto known = [&](const Room& room) { return room.device == device; };
+    switch (device.type()) {
+        case GGML_BACKEND_DEVICE_TYPE_CPU:
+            return;  // always there
+        case GGML_BACKEND_DEVICE_TYPE_ACCEL:
+            if (std::ranges::find(choice.helpers, device) == choice.helpers.end()) {
+                choice.helpers.push_back(device);
+            }
+            return;
+        default:
+            if (std::ranges::none_of(choice.rooms, known)) choice.rooms.push_back({device, 0});
+    }
+}
+
+Result<> take_named(const std::string& name, DeviceChoice& choice) {
+    HEDDLE_TRY_ASSIGN(const Device device, Device::find(name));
+    if (name.find(':') == std::string::npos) {
+        take(device, choice);
+        return ok();
+    }
+    // The parameters made devices; all of them are meant.
+    ggml_backend_reg_t registration = ggml_backend_dev_backend_reg(device.c());
+    for (std::size_t i = 0; i < ggml_backend_reg_dev_count(registration); ++i) {
+        take(Device(ggml_backend_reg_dev_get(registration, i)), choice);
+    }
+    return ok();
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+    if (list.find(':') != std::string::npos) return {list};  // parameters have commas of their own
+    std::vector<std::string> names;
+    std::size_t begin = 0;
+    while (begin <= list.size()) {
+        const std::size_t end = std::min(list.find(',', begin), list.size());
+        if (end > begin) names.push_back(list.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return names;
+}
+
+Result<> set_budget(const std::string& text, DeviceChoice& choice) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+        return invalid("--budget ", text, ": should look like SIM0=512M");
+    }
+    HEDDLE_TRY_ASSIGN(const std::size_t bytes, parse_bytes(text.substr(equals + 1)));
+    const std::string name = text.substr(0, equals);
+    HEDDLE_TRY_ASSIGN(const Device device, Device::find(name));
+    const auto room = std::ranges::find(choice.rooms, device, &Room::device);
+    if (room == choice.rooms.end()) {
+        return invalid("--budget ", text, ": no layers are placed on ", device.name());
+    }
+    room->budget = bytes;
+    return ok();
+}
+
+}  // namespace
+
+Result<std::size_t> parse_bytes(const std::string& text) {
+    std::size_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, problem] = std::from_chars(text.data(), end, number);
+    int shift = 0;
+    if (problem == std::errc() && rest + 1 == end) {
+        const char unit = static_cast<char>(std::toupper(static_cast<unsigned char>(*rest)));
+        shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : unit == 'T' ? 40 : -1;
+    } else if (problem != std::errc() || rest != end) {
+        shift = -1;
+    }
+    if (shift < 0 || number == 0 || number > (SIZE_MAX >> shift)) {
+        return invalid("'", text, "' is no number of bytes such as 512M");
+    }
+    return number << shift;
+}
+
+Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
+                                    const std::vector<std::string>& budgets) {
+    DeviceChoice choice;
+    if (names.empty()) {
+        for (const Device& device : Device::all()) take(device, choice);
+    }
+    for (const std::string& list : names) {
+        for (const std::string& name : names_in(list)) HEDDLE_TRY(take_named(name, choice));
+    }
+    for (const std::string& budget : budgets) HEDDLE_TRY(set_budget(budget, choice));
+    return choice;
+}
+
+std::string places_text(const std::vector<std::string>& places) {
+    std::string text;
+    const std::size_t layers = places.size() - 1;
+    for (std::size_t i = 0; i < layers;) {
+        std::size_t end = i;
+        while (end < layers && places[end] == places[i]) ++end;
+        text += (i == 0 ? "" : ", ") + std::string(end - i == 1 ? "layer " : "layers ") +
+                std::to_string(i);
+        if (end - i > 1) text += "-" + std::to_string(end - 1);
+        text += " on " + places[i];
+        i = end;
+    }
+    return text + ", output on " + places.back();
+}
+
+}  // namespace heddle::tool

@@ -1,0 +1,316 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "device_choice.hpp"
+#include "model/generator.hpp"
+#include "outcome.hpp"
+
+/// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
+namespace heddle::tool {
+namespace {
+
+using nlohmann::json;
+
+struct ExplainOptions {
+    std::string model, policy = "rules", html, trace, dot;
+    std::vector<std::string> devices, budgets;
+    std::int64_t tokens = 1, context = 0, batch = 512;
+    int threads = 0;
+    bool json = false, nodes = false, schedule = false, run = false;
+};
+
+/// What the model takes of one device.
+struct Demand {
+    std::string device;
+    std::size_t weights = 0, cache = 0, compute = 0;
+    std::size_t free = 0, budget = 0;  ///< 0: not known, not given
+
+    std::size_t total() const { return weights + cache + compute; }
+    std::size_t limit() const {
+        if (free == 0 || budget == 0) return std::max(free, budget);
+        return std::min(free, budget);
+    }
+    bool fits() const { return limit() == 0 || total() <= limit(); }
+};
+
+struct Explanation {
+    std::vector<Demand> demands;
+    std::vector<std::string> places;
+    std::int64_t context = 0;
+    json schedule;
+    std::string text, html, trace, dot;
+};
+
+/// Weights and caches by device; the processor is the first.
+std::vector<Demand> demands_of(const Llama& model, const std::vector<Room>& rooms) {
+    std::vector<Demand> demands;
+    for (const Need& need : model.needs()) {
+        Demand demand{.device = need.device.name(), .weights = need.weights, .cache = need.cache};
+        demand.free = need.device.properties().memory_free;
+        const auto room = std::ranges::find(rooms, need.device, &Room::device);
+        if (room != rooms.end()) demand.budget = room->budget;
+        demands.push_back(demand);
+    }
+    return demands;
+}
+
+/// The schedule in the ways that were asked for.
+Result<> look_at(Scheduler& scheduler, const ExplainOptions& options, Explanation& explanation) {
+    HEDDLE_TRY_ASSIGN(const std::string data, scheduler.explain(HEDDLE_EXPLAIN_JSON));
+    explanation.schedule = json::parse(data, nullptr, false);
+    if (options.schedule) {
+        HEDDLE_TRY_ASSIGN(explanation.text, scheduler.explain(HEDDLE_EXPLAIN_TEXT));
+    }
+    if (!options.html.empty()) {
+        HEDDLE_TRY_ASSIGN(explanation.html, scheduler.explain(HEDDLE_EXPLAIN_HTML));
+    }
+    if (!options.trace.empty()) {
+        HEDDLE_TRY_ASSIGN(explanation.trace, scheduler.explain(HEDDLE_EXPLAIN_TRACE));
+    }
+    if (!options.dot.empty()) {
+        HEDDLE_TRY_ASSIGN(explanation.dot, scheduler.explain(HEDDLE_EXPLAIN_DOT));
+    }
+    return ok();
+}
+
+/// Nothing is read but the head of the file, and no memory is taken for weights or results.
+Result<Explanation> forecast(const ExplainOptions& options, const Generator::Options& given) {
+    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
+    HEDDLE_TRY_ASSIGN(const Generator::Options setting, Generator::fit(file, given));
+    HEDDLE_TRY_ASSIGN(const auto model, Llama::load(file, {.rooms = setting.rooms,
+                                                           .context = setting.context,
+                                                           .on_tensor = {},
+                                                           .only_describe = true}));
+    if (options.tokens > model->context()) {
+        return invalid(options.tokens, " tokens at a time, but room for ", model->context(),
+                       "; lower --tokens or raise --context");
+    }
+    HEDDLE_TRY_ASSIGN(Scheduler scheduler, Generator::make_scheduler(*model, setting));
+    Explanation explanation;
+    explanation.demands = demands_of(*model, setting.rooms);
+    explanation.places = model->places();
+    explanation.context = model->context();
+    HEDDLE_TRY_ASSIGN(const auto largest, Generator::describe_largest(*model, setting.batch));
+    HEDDLE_TRY_ASSIGN(auto results, Generator::result_bytes(scheduler, largest.graph));
+    for (Demand& demand : explanation.demands) demand.compute = results[demand.device];
+
+    HEDDLE_TRY_ASSIGN(const auto shown,
+                      Generator::describe(*model, options.tokens, model->context()));
+    detail::call([&] {
+        ggml_backend_sched_split_graph(scheduler.c(), shown.graph.c());
+        return 0;
+    });
+    HEDDLE_TRY(detail::check_said(Errc::device));
+    HEDDLE_TRY(look_at(scheduler, options, explanation));
+    return explanation;
+}
+
+/// Loads the model and runs it, so that there are times to show.
+Result<> measure(const ExplainOptions& options, const Generator::Options& setting,
+                 Explanation& explanation) {
+    HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(options.model, setting));
+    const Token begin = std::max<Token>(generator->tokenizer().vocabulary().bos, 0);
+    const std::vector<Token> tokens(static_cast<std::size_t>(options.tokens), begin);
+    HEDDLE_TRY(generator->read(tokens));  // everything that happens only once
+    generator->forget();
+    generator->scheduler().set_tracing(true);
+    HEDDLE_TRY(generator->read(tokens));
+    return look_at(generator->scheduler(), options, explanation);
+}
+
+std::string device_name(const json& schedule, const json& number) {
+    const int i = number.get<int>();
+    return i < 0 ? "" : schedule["devices"][static_cast<std::size_t>(i)]["name"].get<std::string>();
+}
+
+void print_memory(const Explanation& explanation) {
+    Table table({"device", "weights", "cache", "compute", "total", "available", "fits"});
+    table.align_left(6);
+    std::vector<std::size_t> sums(4);
+    for (const Demand& d : explanation.demands) {
+        const std::string over =
+            d.fits() ? "yes" : "no, " + bytes_text(d.total() - d.limit()) + " short";
+        table.add({d.device, bytes_text(d.weights), bytes_text(d.cache), bytes_text(d.compute),
+                   bytes_text(d.total()), d.limit() == 0 ? "-" : bytes_text(d.limit()), over},
+                  d.fits() ? Colour::plain : Colour::red);
+        sums[0] += d.weights, sums[1] += d.cache, sums[2] += d.compute, sums[3] += d.total();
+    }
+    table.add({"all", bytes_text(sums[0]), bytes_text(sums[1]), bytes_text(sums[2]),
+               bytes_text(sums[3])});
+    table.print();
+}
+
+void print_splits(const json& schedule) {
+    Table table({"split", "device", "nodes", "from", "to", "copied in", "inputs"});
+    for (const std::size_t column : {1, 3, 4, 6}) table.align_left(column);
+    for (std::size_t i = 0; i < schedule["splits"].size(); ++i) {
+        const json& split = schedule["splits"][i];
+        const auto name_of = [&](const json& node) {
+            return schedule["nodes"][node.get<std::size_t>()]["name"].get<std::string>();
+        };
+        std::size_t bytes = 0;
+        std::string inputs;
+        for (const json& number : split["copies"]) {
+            const json& copy = schedule["copies"][number.get<std::size_t>()];
+            bytes += copy["bytes"].get<std::size_t>();
+            inputs += (inputs.empty() ? "" : ", ") + copy["tensor"].get<std::string>();
+        }
+        const json& nodes = split["nodes"];
+        table.add({std::to_string(i), device_name(schedule, split["device"]),
+                   std::to_string(nodes.size()), nodes.empty() ? "" : name_of(nodes.front()),
+                   nodes.empty() ? "" : name_of(nodes.back()), bytes_text(bytes), inputs});
+    }
+    table.print();
+}
+
+void print_nodes(const json& schedule) {
+    Table table({"node", "op", "shape", "device", "split", "why"});
+    for (const std::size_t column : {1, 2, 3, 5}) table.align_left(column);
+    for (const json& node : schedule["nodes"]) {
+        std::string shape;
+        for (const json& extent : node["shape"])
+            shape += (shape.empty() ? "" : " x ") + extent.dump();
+        table.add({node["name"], node["op"], shape, device_name(schedule, node["device"]),
+                   node["split"].dump(), node["why"]});
+    }
+    fmt::print("\n");
+    table.print();
+}
+
+void print_tables(const Explanation& explanation, const ExplainOptions& options) {
+    const json& schedule = explanation.schedule;
+    fmt::print("{}: {} token{} at a time, room for {}; {}\n\n", options.model, options.tokens,
+               options.tokens == 1 ? "" : "s", explanation.context,
+               places_text(explanation.places));
+    print_memory(explanation);
+    fmt::print("\n");
+    print_splits(schedule);
+    fmt::print("\n{} nodes in {} split{}, placed by {}", schedule["nodes"].size(),
+               schedule["splits"].size(), schedule["splits"].size() == 1 ? "" : "s",
+               schedule["policy"].get<std::string>());
+    const double predicted = schedule["predicted_seconds"], measured = schedule["measured_seconds"];
+    if (predicted > 0) {
+        fmt::print("; predicted {:.3g} ms (speeds {})", predicted * 1e3,
+                   schedule["cost_origin"].get<std::string>());
+    }
+    if (measured > 0) fmt::print(", measured {:.3g} ms", measured * 1e3);
+    fmt::print("\n");
+    if (options.nodes) print_nodes(schedule);
+    if (options.schedule) fmt::print("\n{}", explanation.text);
+}
+
+void print_json(const Explanation& explanation, const ExplainOptions& options) {
+    json memory = json::array();
+    bool fits = true;
+    for (const Demand& d : explanation.demands) {
+        fits = fits && d.fits();
+        memory.push_back({{"device", d.device},
+                          {"weights", d.weights},
+                          {"cache", d.cache},
+                          {"compute", d.compute},
+                          {"total", d.total()},
+                          {"free", d.free},
+                          {"budget", d.budget},
+                          {"fits", d.fits()}});
+    }
+    const auto& places = explanation.places;
+    const json all{
+        {"model", options.model},
+        {"tokens", options.tokens},
+        {"context", explanation.context},
+        {"memory", memory},
+        {"fits", fits},
+        {"placement",
+         {{"layers", std::vector(places.begin(), places.end() - 1)}, {"output", places.back()}}},
+        {"schedule", explanation.schedule}};
+    fmt::print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
+Result<> write_pages(const Explanation& explanation, const ExplainOptions& options) {
+    const std::pair<const std::string&, const std::string&> pages[] = {
+        {options.html, explanation.html},
+        {options.trace, explanation.trace},
+        {options.dot, explanation.dot}};
+    for (const auto& [path, content] : pages) {
+        if (path.empty()) continue;
+        HEDDLE_TRY(write_file(path, content));
+        fmt::print(stderr, "wrote {}\n", path);
+    }
+    return ok();
+}
+
+Result<> explain(const ExplainOptions& options) {
+    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.devices, options.budgets));
+    const Generator::Options setting{
+        .rooms = devices.rooms,
+        .helpers = devices.helpers,
+        .threads = options.threads,
+        .context = options.context,
+        .batch = static_cast<std::size_t>(std::max(options.batch, options.tokens)),
+        .policy = options.policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules,
+        .on_tensor = {}};
+    HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(options, setting));
+    if (options.run) HEDDLE_TRY(measure(options, setting, explanation));
+    HEDDLE_TRY(write_pages(explanation, options));
+    if (options.json) {
+        print_json(explanation, options);
+    } else {
+        print_tables(explanation, options);
+    }
+    return ok();
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& status) {
+    auto options = std::make_shared<ExplainOptions>();
+    CLI::App* command = app.add_subcommand(
+        "explain", "Show where a model would run and what memory it needs, without loading it");
+    command->add_option("model", options->model, "GGUF file of the llama family")
+        ->type_name("FILE")
+        ->required();
+    command
+        ->add_option("-n,--tokens", options->tokens,
+                     "Tokens that are read at a time in the schedule that is shown")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+    command
+        ->add_option("--batch", options->batch,
+                     "Most tokens that are ever read at a time: decides the memory")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+    command->add_option("-c,--context", options->context, "Tokens to make room for")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+    command
+        ->add_option("-d,--device", options->devices,
+                     "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
+        ->type_name("DEVICE")
+        ->allow_extra_args(false);
+    command->add_option("--budget", options->budgets, "Most memory on a device, such as CUDA0=2G")
+        ->allow_extra_args(false);
+    command->add_option("--policy", options->policy, "Place nodes by rules or by cost")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"rules", "cost"}));
+    command->add_option("-t,--threads", options->threads, "Threads of the processor")
+        ->check(CLI::Range(1, 4096));
+    CLI::Option* run =
+        command->add_flag("--run", options->run, "Load the model and run it, to measure times");
+    command->add_flag("--nodes", options->nodes, "List every node with the reason for its place");
+    command->add_flag("--schedule", options->schedule,
+                      "Show copies, actions and memory over time too");
+    command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");
+    command->add_option("--trace", options->trace, "Write it as a trace for Perfetto or Chrome")
+        ->type_name("FILE")
+        ->needs(run);
+    command->add_option("--dot", options->dot, "Write the graph for Graphviz")->type_name("FILE");
+    command->add_flag("--json", options->json, "Everything as JSON");
+    command->callback(
+        [options, &status] { status = report_outcome("explain", explain(*options)); });
+}
+
+}  // namespace heddle::tool

@@ -1,0 +1,188 @@
+#include <fmt/core.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "heddle/heddle.hpp"
+#include "outcome.hpp"
+
+/// `heddle inspect`: what is in a GGUF file.
+namespace heddle::tool {
+namespace {
+
+struct InspectOptions {
+    std::string model;
+    bool json = false, all = false;
+};
+
+using nlohmann::json;
+
+/// Elements of lists that are shown to people, unless they ask for all.
+constexpr std::size_t kShown = 6;
+
+json scalar_json(const void* data, gguf_type type, std::size_t i) {
+    switch (type) {
+        case GGUF_TYPE_UINT8:
+            return static_cast<const std::uint8_t*>(data)[i];
+        case GGUF_TYPE_INT8:
+            return static_cast<const std::int8_t*>(data)[i];
+        case GGUF_TYPE_UINT16:
+            return static_cast<const std::uint16_t*>(data)[i];
+        case GGUF_TYPE_INT16:
+            return static_cast<const std::int16_t*>(data)[i];
+        case GGUF_TYPE_UINT32:
+            return static_cast<const std::uint32_t*>(data)[i];
+        case GGUF_TYPE_INT32:
+            return static_cast<const std::int32_t*>(data)[i];
+        case GGUF_TYPE_UINT64:
+            return static_cast<const std::uint64_t*>(data)[i];
+        case GGUF_TYPE_INT64:
+            return static_cast<const std::int64_t*>(data)[i];
+        case GGUF_TYPE_FLOAT32:
+            return static_cast<const float*>(data)[i];
+        case GGUF_TYPE_FLOAT64:
+            return static_cast<const double*>(data)[i];
+        case GGUF_TYPE_BOOL:
+            return static_cast<const std::int8_t*>(data)[i] != 0;
+        default:
+            return nullptr;
+    }
+}
+
+json list_json(const gguf_context* file, std::int64_t id, std::size_t most) {
+    json list = json::array();
+    const gguf_type type = gguf_get_arr_type(file, id);
+    const std::size_t count = std::min(gguf_get_arr_n(file, id), most);
+    for (std::size_t i = 0; i < count; ++i) {
+        list.push_back(type == GGUF_TYPE_STRING
+                           ? json(gguf_get_arr_str(file, id, i))
+                           : scalar_json(gguf_get_arr_data(file, id), type, i));
+    }
+    return list;
+}
+
+json value_json(const gguf_context* file, std::int64_t id, std::size_t most) {
+    const gguf_type type = gguf_get_kv_type(file, id);
+    if (type == GGUF_TYPE_STRING) return gguf_get_val_str(file, id);
+    if (type == GGUF_TYPE_ARRAY) return list_json(file, id, most);
+    return scalar_json(gguf_get_val_data(file, id), type, 0);
+}
+
+std::string dumped(const json& value, int indent) {
+    return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+std::string value_text(const gguf_context* file, std::int64_t id, bool all) {
+    const gguf_type type = gguf_get_kv_type(file, id);
+    if (type == GGUF_TYPE_ARRAY) {
+        const std::size_t count = gguf_get_arr_n(file, id);
+        std::string text = dumped(list_json(file, id, all ? count : kShown), -1);
+        if (!all && count > kShown) text.insert(text.size() - 1, ", ...");
+        return fmt::format("{} x {}  {}", count, gguf_type_name(gguf_get_arr_type(file, id)), text);
+    }
+    std::string text = dumped(value_json(file, id, 0), -1);
+    if (!all && text.size() > 100) text = text.substr(0, 97) + "...";
+    return text;
+}
+
+std::vector<std::int64_t> extents_of(const ggml_tensor& tensor) {
+    return {tensor.ne, tensor.ne + ggml_n_dims(&tensor)};
+}
+
+std::string shape_text(const ggml_tensor& tensor) {
+    std::string text;
+    for (const std::int64_t extent : extents_of(tensor)) {
+        text += (text.empty() ? "" : " x ") + std::to_string(extent);
+    }
+    return text;
+}
+
+/// Calls `body` for each tensor, in the order of the file.
+template <class Body>
+void for_each_tensor(const ModelFile& file, const Body& body) {
+    for (std::int64_t i = 0; i < file.tensor_count(); ++i) {
+        body(i, *file.find(gguf_get_tensor_name(file.c(), i)));
+    }
+}
+
+void print_json(const ModelFile& file) {
+    json metadata = json::object(), tensors = json::array();
+    for (std::int64_t i = 0; i < gguf_get_n_kv(file.c()); ++i) {
+        metadata[gguf_get_key(file.c(), i)] = value_json(file.c(), i, SIZE_MAX);
+    }
+    for_each_tensor(file, [&](std::int64_t i, const ggml_tensor& tensor) {
+        tensors.push_back({{"name", tensor.name},
+                           {"type", ggml_type_name(tensor.type)},
+                           {"shape", extents_of(tensor)},
+                           {"offset", gguf_get_tensor_offset(file.c(), i)},
+                           {"bytes", ggml_nbytes(&tensor)}});
+    });
+    const json all{{"file", file.path()},
+                   {"version", gguf_get_version(file.c())},
+                   {"alignment", gguf_get_alignment(file.c())},
+                   {"data_offset", gguf_get_data_offset(file.c())},
+                   {"metadata", metadata},
+                   {"tensors", tensors}};
+    fmt::print("{}\n", dumped(all, 2));
+}
+
+void print_tables(const ModelFile& file, bool all) {
+    Table keys({"key", "type", "value"});
+    keys.align_left(1);
+    keys.align_left(2);
+    for (std::int64_t i = 0; i < gguf_get_n_kv(file.c()); ++i) {
+        keys.add({gguf_get_key(file.c(), i), gguf_type_name(gguf_get_kv_type(file.c(), i)),
+                  value_text(file.c(), i, all)});
+    }
+    keys.print();
+
+    std::map<std::string, std::pair<std::size_t, std::size_t>> by_type;  // tensors, bytes
+    std::size_t bytes = 0;
+    std::int64_t elements = 0;
+    Table tensors({"tensor", "type", "shape", "size"});
+    for_each_tensor(file, [&](std::int64_t, const ggml_tensor& tensor) {
+        const std::size_t size = ggml_nbytes(&tensor);
+        tensors.add(
+            {tensor.name, ggml_type_name(tensor.type), shape_text(tensor), bytes_text(size)});
+        auto& [count, sum] = by_type[ggml_type_name(tensor.type)];
+        ++count;
+        sum += size;
+        bytes += size;
+        elements += ggml_nelements(&tensor);
+    });
+    fmt::print("\n");
+    tensors.print();
+    fmt::print(
+        "\nGGUF version {}, {} tensors, {:.2f} M parameters, {}:", gguf_get_version(file.c()),
+        file.tensor_count(), static_cast<double>(elements) / 1e6, bytes_text(bytes));
+    for (const auto& [type, sums] : by_type) {
+        fmt::print(" {} {} ({})", sums.first, type, bytes_text(sums.second));
+    }
+    fmt::print("\n");
+}
+
+Result<> inspect(const InspectOptions& options) {
+    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
+    if (options.json) {
+        print_json(file);
+    } else {
+        print_tables(file, options.all);
+    }
+    return ok();
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& status) {
+    auto options = std::make_shared<InspectOptions>();
+    CLI::App* command = app.add_subcommand("inspect", "Show what is in a GGUF file");
+    command->add_option("model", options->model, "GGUF file")->type_name("FILE")->required();
+    command->add_flag("--json", options->json, "Everything as JSON");
+    command->add_flag("-a,--all", options->all, "Long values in full");
+    command->callback(
+        [options, &status] { status = report_outcome("inspect", inspect(*options)); });
+}
+
+}  // namespace heddle::tool

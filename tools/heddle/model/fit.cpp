@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "model/generator.hpp"
+
+/// How much of a device's memory results of graphs need, so that weights leave it free.
+namespace heddle::tool {
+
+Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Scheduler& scheduler,
+                                                                   const Graph& graph) {
+    std::vector<std::size_t> sizes(scheduler.streams().size());
+    detail::call([&] {
+        ggml_backend_sched_reserve_size(scheduler.c(), graph.c(), sizes.data());
+        return 0;
+    });
+    HEDDLE_TRY(detail::check_said(Errc::device));
+    HEDDLE_TRY_ASSIGN(const Device cpu, Device::cpu());
+    std::map<std::string, std::size_t> bytes;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        // Helpers compute in memory of the host.
+        const ggml_backend_dev_t owner = ggml_backend_buft_get_device(
+            ggml_backend_sched_get_buffer_type(scheduler.c(), scheduler.streams()[i].c()));
+        bytes[owner != nullptr ? ggml_backend_dev_name(owner) : cpu.name()] += sizes[i];
+    }
+    return bytes;
+}
+
+Result<Generator::Options> Generator::fit(const ModelFile& file, const Options& options) {
+    Options fitted = options;
+    if (options.rooms.empty()) return fitted;
+    // As if there were no budgets: results need about the same however many layers there are.
+    Options free = options;
+    for (Room& room : free.rooms) room.budget = 0;
+    free.policy = Scheduler::Policy::rules;
+    HEDDLE_TRY_ASSIGN(const auto model, Llama::load(file, {.rooms = free.rooms,
+                                                           .context = options.context,
+                                                           .on_tensor = {},
+                                                           .only_describe = true}));
+    HEDDLE_TRY_ASSIGN(const Scheduler scheduler, make_scheduler(*model, free));
+    HEDDLE_TRY_ASSIGN(const auto largest, describe_largest(*model, options.batch));
+    HEDDLE_TRY_ASSIGN(auto bytes, result_bytes(scheduler, largest.graph));
+    for (Room& room : fitted.rooms) room.results = bytes[room.device.name()];
+    return fitted;
+}
+
+Result<Generator::Prepared> Generator::describe_largest(const Llama& model, std::size_t batch) {
+    // The last tokens of a full context need most.
+    const std::int64_t tokens =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(batch), 1, model.context());
+    return describe(model, tokens, model.context());
+}
+
+}  // namespace heddle::tool

@@ -1,0 +1,110 @@
+#include "model/vocabulary.hpp"
+
+#include <algorithm>
+
+namespace heddle::tool {
+namespace {
+
+Token token_key(const ModelFile& file, const std::string& key) {
+    auto number = file.integer("tokenizer.ggml." + key);
+    return number ? static_cast<Token>(*number) : kNoToken;
+}
+
+bool flag_key(const ModelFile& file, const std::string& key, bool otherwise) {
+    return file.flag("tokenizer.ggml." + key).value_or(otherwise);
+}
+
+}  // namespace
+
+std::size_t character_length(char lead) {
+    const auto byte = static_cast<unsigned char>(lead);
+    return byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+}
+
+Result<Vocabulary> Vocabulary::read(const ModelFile& file) {
+    Vocabulary vocabulary;
+    HEDDLE_TRY_ASSIGN(vocabulary.pieces, file.texts("tokenizer.ggml.tokens"));
+    const std::size_t count = vocabulary.pieces.size();
+    vocabulary.scores = file.reals("tokenizer.ggml.scores").value_or({});
+    vocabulary.scores.resize(count);
+    const auto kinds = file.integers("tokenizer.ggml.token_type").value_or({});
+    vocabulary.kinds.assign(count, Kind::normal);
+    for (std::size_t i = 0; i < std::min(kinds.size(), count); ++i) {
+        vocabulary.kinds[i] = static_cast<Kind>(kinds[i]);
+    }
+    vocabulary.numbers.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        vocabulary.numbers.emplace(vocabulary.pieces[i], static_cast<Token>(i));
+    }
+    vocabulary.bos = token_key(file, "bos_token_id");
+    vocabulary.eos = token_key(file, "eos_token_id");
+    vocabulary.unknown = token_key(file, "unknown_token_id");
+    for (const Token token : {vocabulary.bos, vocabulary.eos, vocabulary.unknown}) {
+        if (token >= static_cast<Token>(count)) {
+            return failure(Errc::corrupt, file.path(), ": a special token is number ", token,
+                           ", the vocabulary has ", count);
+        }
+    }
+    vocabulary.end_of_turn = token_key(file, "eot_token_id");
+    for (const char* name : {"<|im_end|>", "<|eot_id|>", "<end_of_turn>"}) {
+        if (vocabulary.end_of_turn == kNoToken) vocabulary.end_of_turn = vocabulary.find(name);
+    }
+    const bool sentencepiece = file.text("tokenizer.ggml.model").value_or("") == "llama";
+    vocabulary.add_bos = flag_key(file, "add_bos_token", sentencepiece);
+    vocabulary.add_eos = flag_key(file, "add_eos_token", false);
+    vocabulary.add_space_prefix = flag_key(file, "add_space_prefix", sentencepiece);
+    return vocabulary;
+}
+
+Token Vocabulary::find(const std::string& piece) const {
+    const auto found = numbers.find(piece);
+    return found == numbers.end() ? kNoToken : found->second;
+}
+
+Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
+    for (std::size_t i = 0; i < vocabulary_.size(); ++i) {
+        const auto kind = vocabulary_.kinds[i];
+        const bool special =
+            kind == Vocabulary::Kind::control || kind == Vocabulary::Kind::user_defined;
+        if (special && !vocabulary_.pieces[i].empty()) special_.push_back(static_cast<Token>(i));
+    }
+    std::ranges::stable_sort(special_, std::greater{}, [&](Token token) {
+        return vocabulary_.pieces[static_cast<std::size_t>(token)].size();
+    });
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::of(const ModelFile& file) {
+    HEDDLE_TRY_ASSIGN(const std::string model, file.text("tokenizer.ggml.model"));
+    HEDDLE_TRY_ASSIGN(Vocabulary vocabulary, Vocabulary::read(file));
+    if (model == "llama") return make_sentencepiece(std::move(vocabulary));
+    if (model == "gpt2") return make_byte_pairs(std::move(vocabulary), file);
+    return failure(Errc::unsupported, file.path(), ": a tokenizer of the kind '", model,
+                   "'; known are llama (SentencePiece) and gpt2 (byte pairs)");
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool add_bos, bool special) const {
+    std::vector<Token> tokens;
+    if (add_bos && vocabulary_.add_bos && vocabulary_.bos != kNoToken) {
+        tokens.push_back(vocabulary_.bos);
+    }
+    bool first = true;
+    while (!text.empty()) {
+        std::size_t at = text.size();
+        Token token = kNoToken;
+        for (const Token candidate : special_) {
+            if (!special && vocabulary_.kind_of(candidate) == Vocabulary::Kind::control) continue;
+            const std::size_t found =
+                text.find(vocabulary_.pieces[static_cast<std::size_t>(candidate)]);
+            if (found < at) at = found, token = candidate;
+        }
+        if (at > 0) encode_plain(text.substr(0, at), first, tokens);
+        first = false;
+        text.remove_prefix(at);
+        if (token == kNoToken) break;
+        tokens.push_back(token);
+        text.remove_prefix(vocabulary_.pieces[static_cast<std::size_t>(token)].size());
+    }
+    return tokens;
+}
+
+}  // namespace heddle::tool

@@ -1,0 +1,275 @@
+#include <algorithm>
+
+#include "model/llama.hpp"
+
+/// Weights of a file in memory of devices: mapped where the host computes, copied elsewhere.
+namespace heddle::tool {
+namespace {
+
+std::string layer_prefix(std::int64_t layer) { return "blk." + std::to_string(layer) + "."; }
+
+/// Bytes of all weights of a layer.
+std::size_t layer_bytes(const ModelFile& file, std::int64_t layer) {
+    const std::string prefix = layer_prefix(layer);
+    std::size_t bytes = 0;
+    for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
+         t = ggml_get_next_tensor(file.tensors(), t)) {
+        if (std::string_view(ggml_get_name(t)).starts_with(prefix)) bytes += ggml_nbytes(t);
+    }
+    return bytes;
+}
+
+/// Bytes of what follows the last layer.
+std::size_t output_bytes(const ModelFile& file) {
+    std::size_t bytes = 0;
+    const bool tied = file.find("output.weight") == nullptr;
+    for (const char* name : {"output_norm.weight", tied ? "token_embd.weight" : "output.weight"}) {
+        if (const ggml_tensor* t = file.find(name)) bytes += ggml_nbytes(t);
+    }
+    return bytes;
+}
+
+/// The memory of a device that layers may have.
+std::size_t room_in(const Room& given) {
+    const std::size_t free = given.device.properties().memory_free;
+    const std::size_t most = given.budget > 0 ? std::min(given.budget, free) : free;
+    // Results of graphs need memory too, and where nobody counts bytes others may as well.
+    const bool exact = given.budget > 0 && given.results > 0;
+    return most - std::min(most, exact ? given.results : std::max(given.results, most / 8));
+}
+
+/// How many layers each device takes; the host has the rest, which are the first ones.
+Result<std::vector<std::int64_t>> share_layers(const ModelFile& file, const Shape& shape,
+                                               const std::vector<Room>& rooms,
+                                               std::int64_t context) {
+    std::vector<std::size_t> room;
+    std::size_t all = 0;
+    for (const Room& given : rooms) all += room.emplace_back(room_in(given));
+    std::vector<std::int64_t> counts(rooms.size());
+    std::int64_t left = shape.layers;  // beginning with the last layer
+    for (std::size_t i = rooms.size(); i-- > 0;) {
+        // In proportion to memory, as far as there is any.
+        const double share = all > 0 ? static_cast<double>(room[i]) / static_cast<double>(all) : 0;
+        const auto wanted =
+            i == 0 ? left : static_cast<std::int64_t>(static_cast<double>(left) * share + 0.5);
+        // Who has the last layer has the output too.
+        std::size_t used = left == shape.layers ? output_bytes(file) : 0;
+        const auto need = [&] { return layer_bytes(file, left - 1) + shape.cache_bytes(context); };
+        if (left > 0 && rooms[i].budget > 0 && used + need() > room[i]) {
+            return failure(Errc::out_of_memory, "the budget of ", rooms[i].device.name(), " is ",
+                           rooms[i].budget, " bytes, of which results of graphs need ",
+                           rooms[i].results, "; one layer for ", context, " tokens needs ",
+                           used + need(),
+                           ": raise it, lower --context or --batch, or leave the device out");
+        }
+        while (counts[i] < wanted && left > 0) {
+            if (used + need() > room[i]) break;
+            used += need();
+            ++counts[i];
+            --left;
+        }
+        all -= room[i];
+    }
+    return counts;
+}
+
+/// The place of a weight: 0 is the host, 1 the first device, and so on.
+std::size_t place_of(const std::string& name, const std::vector<std::size_t>& place_of_layer,
+                     std::size_t output_place) {
+    if (name.starts_with("blk.")) {
+        const std::size_t layer = std::strtoull(name.c_str() + 4, nullptr, 10);
+        return layer < place_of_layer.size() ? place_of_layer[layer] : 0;
+    }
+    return name.starts_with("output") ? output_place : 0;
+}
+
+}  // namespace
+
+std::size_t Llama::cache_bytes() const {
+    return static_cast<std::size_t>(shape_.layers) * shape_.cache_bytes(context_);
+}
+
+Result<std::unique_ptr<Llama>> Llama::load(const ModelFile& file, const Request& request) {
+    HEDDLE_TRY_ASSIGN(const Shape shape, Shape::read(file));
+    auto model = std::unique_ptr<Llama>(new Llama(shape));
+    model->context_ = request.context > 0 ? request.context : shape.context;
+    HEDDLE_TRY(model->place(file, request));
+    HEDDLE_TRY(model->bind(file));
+    return model;
+}
+
+Result<> Llama::place(const ModelFile& file, const Request& request) {
+    HEDDLE_TRY_ASSIGN(const Device cpu, Device::cpu());
+    HEDDLE_TRY_ASSIGN(const auto counts, share_layers(file, shape_, request.rooms, context_));
+    needs_.push_back({cpu});
+    for (const Room& room : request.rooms) needs_.push_back({room.device});
+    place_of_layer_.assign(static_cast<std::size_t>(shape_.layers), 0);
+    std::size_t layer = place_of_layer_.size();
+    for (std::size_t i = counts.size(); i-- > 0;) {
+        for (std::int64_t n = 0; n < counts[i]; ++n) place_of_layer_[--layer] = i + 1;
+    }
+    for (const std::size_t place : place_of_layer_) places_.push_back(needs_[place].device.name());
+    places_.push_back(needs_[place_of_layer_.back()].device.name());
+
+    HEDDLE_TRY(describe_weights(file));
+    HEDDLE_TRY(request.only_describe ? pretend_weights() : store_weights(file, request));
+    return store_caches(request.only_describe);
+}
+
+Result<> Llama::describe_weights(const ModelFile& file) {
+    const std::size_t output_place = place_of_layer_.back();
+    const auto count = static_cast<std::size_t>(file.tensor_count()) + 1;
+    for (std::size_t i = 0; i < needs_.size(); ++i) {
+        HEDDLE_TRY_ASSIGN(Context context, Context::make_store(count));
+        contexts_.push_back(std::move(context));
+    }
+    for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
+         t = ggml_get_next_tensor(file.tensors(), t)) {
+        const std::string name = ggml_get_name(t);
+        Context& context = contexts_[place_of(name, place_of_layer_, output_place)];
+        weights_[name] = context.tensor(t->type, std::span(t->ne, 4), name);
+        HEDDLE_TRY(context.check());
+        // An output that is tied to the embedding is wanted where the last layer is.
+        if (name != "token_embd.weight" || output_place == 0 || file.find("output.weight"))
+            continue;
+        weights_["output.weight"] =
+            contexts_[output_place].tensor(t->type, std::span(t->ne, 4), "output.weight");
+    }
+    for (std::size_t i = 0; i < needs_.size(); ++i) {
+        HEDDLE_TRY(contexts_[i].check());
+        needs_[i].weights = ggml_backend_alloc_ctx_tensors_from_buft_size(
+            contexts_[i].c(), needs_[i].device.buffer_type());
+    }
+    return ok();
+}
+
+Result<> Llama::pretend(const Context& context, const Device& device, bool weights) {
+    Buffer nothing(ggml_backend_buft_alloc_buffer(device.buffer_type(), 0));
+    if (nothing.c() == nullptr) return failure(Errc::out_of_memory, "no memory for a buffer");
+    if (weights) nothing.set_weights();
+    for (ggml_tensor* t = ggml_get_first_tensor(context.c()); t != nullptr;
+         t = ggml_get_next_tensor(context.c(), t)) {
+        t->buffer = nothing.c();
+    }
+    buffers_.push_back(std::move(nothing));
+    return ok();
+}
+
+Result<> Llama::pretend_weights() {
+    for (std::size_t i = 0; i < needs_.size(); ++i) {
+        HEDDLE_TRY(pretend(contexts_[i], needs_[i].device, true));
+    }
+    return ok();
+}
+
+Result<> Llama::store_weights(const ModelFile& file, const Request& request) {
+    // On the host weights stay where the file is mapped.
+    const FileBytes& bytes = file.bytes();
+    HEDDLE_TRY_ASSIGN(Buffer mapped,
+                      Buffer::around(needs_[0].device, bytes.data(), bytes.size(), bytes.size()));
+    mapped.set_weights();
+    buffers_.push_back(std::move(mapped));
+    for (std::size_t place = 0; place < needs_.size(); ++place) {
+        ggml_tensor* const first = ggml_get_first_tensor(contexts_[place].c());
+        if (first == nullptr) continue;
+        const Device& device = needs_[place].device;
+        if (place > 0) {
+            auto buffer = Buffer::for_all(contexts_[place], device);
+            if (!buffer) return std::move(buffer).error().within(device.name());
+            buffer->set_weights();
+            buffers_.push_back(*std::move(buffer));
+        }
+        for (ggml_tensor* t = first; t != nullptr;
+             t = ggml_get_next_tensor(contexts_[place].c(), t)) {
+            const Tensor tensor = contexts_[place].wrap(t);
+            const ggml_tensor* origin = file.find(t->name);  // none of a tied output
+            std::byte* data = file.data_of(origin ? *origin : *file.find("token_embd.weight"));
+            HEDDLE_TRY(place == 0 ? buffers_[0].place(tensor, data)
+                                  : write<std::byte>(tensor, std::span(data, tensor.bytes())));
+            if (request.on_tensor) request.on_tensor(t->name);
+        }
+    }
+    return ok();
+}
+
+Result<> Llama::store_caches(bool only_describe) {
+    layers_.resize(place_of_layer_.size());
+    // Caches live beside the weights of their layer.
+    for (std::size_t place = 0; place < needs_.size(); ++place) {
+        HEDDLE_TRY_ASSIGN(Context context, Context::make_store(2 * layers_.size()));
+        bool any = false;
+        for (std::size_t i = 0; i < layers_.size(); ++i) {
+            if (place_of_layer_[i] != place) continue;
+            const auto cache = [&](const char* what) {
+                return context.tensor(GGML_TYPE_F16, {shape_.kv_width(), context_},
+                                      what + std::to_string(i));
+            };
+            layers_[i].keys = cache("keys_");
+            layers_[i].values = cache("values_");
+            any = true;
+        }
+        HEDDLE_TRY(context.check());
+        const Device& device = needs_[place].device;
+        needs_[place].cache =
+            ggml_backend_alloc_ctx_tensors_from_buft_size(context.c(), device.buffer_type());
+        if (any && only_describe) {
+            HEDDLE_TRY(pretend(context, device, false));
+        } else if (any) {
+            auto buffer = Buffer::for_all(context, device);
+            if (!buffer) return std::move(buffer).error().within(device.name());
+            buffer->clear();
+            buffers_.push_back(*std::move(buffer));
+        }
+        contexts_.push_back(std::move(context));
+    }
+    return ok();
+}
+
+Result<Tensor> Llama::weight(const ModelFile& file, const std::string& name,
+                             std::initializer_list<std::int64_t> extents, bool optional) {
+    const auto found = weights_.find(name);
+    if (found == weights_.end()) {
+        if (optional) return Tensor();
+        return failure(Errc::corrupt, file.path(), ": has no tensor '", name, "'");
+    }
+    int dimension = 0;
+    for (const std::int64_t extent : extents) {
+        if (found->second.extent(dimension) != extent) {
+            return failure(Errc::corrupt, file.path(), ": '", name, "' has ",
+                           found->second.extent(dimension), " elements in dimension ", dimension,
+                           ", the model needs ", extent);
+        }
+        ++dimension;
+    }
+    return found->second;
+}
+
+Result<> Llama::bind(const ModelFile& file) {
+    const Shape& s = shape_;
+    const std::int64_t q_width = s.heads * s.head_width;
+    HEDDLE_TRY_ASSIGN(embedding_, weight(file, "token_embd.weight", {s.width, s.words}));
+    HEDDLE_TRY_ASSIGN(output_norm_, weight(file, "output_norm.weight", {s.width}));
+    HEDDLE_TRY_ASSIGN(output_, weight(file, "output.weight", {s.width, s.words}, true));
+    if (!output_) output_ = embedding_;  // tied
+    HEDDLE_TRY_ASSIGN(rope_factors_,
+                      weight(file, "rope_freqs.weight", {s.rope.dimensions / 2}, true));
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+        const std::string p = layer_prefix(static_cast<std::int64_t>(i));
+        Layer& layer = layers_[i];
+        HEDDLE_TRY_ASSIGN(layer.attention_norm, weight(file, p + "attn_norm.weight", {s.width}));
+        HEDDLE_TRY_ASSIGN(layer.q, weight(file, p + "attn_q.weight", {s.width, q_width}));
+        HEDDLE_TRY_ASSIGN(layer.k, weight(file, p + "attn_k.weight", {s.width, s.kv_width()}));
+        HEDDLE_TRY_ASSIGN(layer.v, weight(file, p + "attn_v.weight", {s.width, s.kv_width()}));
+        HEDDLE_TRY_ASSIGN(layer.q_bias, weight(file, p + "attn_q.bias", {q_width}, true));
+        HEDDLE_TRY_ASSIGN(layer.k_bias, weight(file, p + "attn_k.bias", {s.kv_width()}, true));
+        HEDDLE_TRY_ASSIGN(layer.v_bias, weight(file, p + "attn_v.bias", {s.kv_width()}, true));
+        HEDDLE_TRY_ASSIGN(layer.output, weight(file, p + "attn_output.weight", {q_width, s.width}));
+        HEDDLE_TRY_ASSIGN(layer.ffn_norm, weight(file, p + "ffn_norm.weight", {s.width}));
+        HEDDLE_TRY_ASSIGN(layer.gate, weight(file, p + "ffn_gate.weight", {s.width, s.hidden}));
+        HEDDLE_TRY_ASSIGN(layer.up, weight(file, p + "ffn_up.weight", {s.width, s.hidden}));
+        HEDDLE_TRY_ASSIGN(layer.down, weight(file, p + "ffn_down.weight", {s.hidden, s.width}));
+    }
+    return ok();
+}
+
+}  // namespace heddle::tool

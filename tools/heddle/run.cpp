@@ -1,0 +1,265 @@
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "console.hpp"
+#include "device_choice.hpp"
+#include "model/chat.hpp"
+#include "model/generator.hpp"
+#include "model/sampler.hpp"
+#include "outcome.hpp"
+
+/// `heddle run`: text from a model.
+namespace heddle::tool {
+namespace {
+
+struct RunOptions {
+    std::string model, prompt, system, policy = "rules", html;
+    std::vector<std::string> devices, budgets;
+    std::int64_t tokens = 128, context = 0;
+    int threads = 0;
+    std::size_t batch = 512;
+    Sampler::Options sampling;
+    bool json = false, interactive = false, chat = false, quiet = false, explain = false;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Tokens and the time they took.
+struct Pace {
+    std::size_t tokens = 0;
+    double seconds = 0;
+    double rate() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+};
+
+/// Continues texts, and keeps count.
+class Writer {
+public:
+    Writer(Generator& generator, const RunOptions& options)
+        : generator_(generator), options_(options), sampler_(options.sampling) {}
+
+    /// Reads `tokens`, then writes up to the end of the text or the number of tokens asked for.
+    Result<> go_on(const std::vector<Token>& tokens) {
+        const auto begin = Clock::now();
+        HEDDLE_TRY_ASSIGN(std::span<const float> logits, generator_.read(tokens));
+        prefill_.tokens += tokens.size();
+        prefill_.seconds += seconds_since(begin);
+        const auto decoding = Clock::now();
+        for (std::int64_t i = 0; i < options_.tokens; ++i) {
+            const Token token = sampler_.choose(logits);
+            if (generator_.tokenizer().vocabulary().ends_text(token)) break;
+            ids_.push_back(token);
+            emit(generator_.tokenizer().decode(token));
+            if (i + 1 == options_.tokens || generator_.position() == generator_.model().context()) {
+                break;
+            }
+            HEDDLE_TRY_ASSIGN(logits, generator_.read(std::span(&token, 1)));
+            ++decode_.tokens;
+        }
+        decode_.seconds += seconds_since(decoding);
+        return ok();
+    }
+
+    const std::vector<Token>& ids() const { return ids_; }
+    const std::string& text() const { return text_; }
+    const Pace& prefill() const { return prefill_; }
+    const Pace& decode() const { return decode_; }
+
+private:
+    void emit(const std::string& bytes) {
+        text_ += bytes;
+        if (options_.json) return;
+        std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+        std::fflush(stdout);
+    }
+
+    Generator& generator_;
+    const RunOptions& options_;
+    Sampler sampler_;
+    std::vector<Token> ids_;
+    std::string text_;
+    Pace prefill_, decode_;
+};
+
+Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
+    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
+    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.devices, options.budgets));
+    Progress progress("placing weights", static_cast<std::size_t>(file.tensor_count()));
+    return Generator::load(
+        options.model,
+        {.rooms = devices.rooms,
+         .helpers = devices.helpers,
+         .threads = options.threads,
+         .context = options.context,
+         .batch = options.batch,
+         .policy = options.policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules,
+         .on_tensor = [&](const std::string& name) { progress.step(name); }});
+}
+
+Result<> converse(Generator& generator, const RunOptions& options, Writer& writer) {
+    const auto chat = ChatTemplate::of(generator.file());
+    bool first = true;
+    std::string line = options.prompt;
+    while (!line.empty() || (fmt::print("> "), std::fflush(stdout), std::getline(std::cin, line))) {
+        if (line == "/quit") break;
+        std::string text = line;
+        if (chat) {
+            text.clear();
+            if (first && !options.system.empty()) {
+                text += chat->wrap({"system", options.system}, true);
+            }
+            text += chat->wrap({"user", line}, first && options.system.empty()) + chat->answer();
+        }
+        HEDDLE_TRY(
+            writer.go_on(generator.tokenizer().encode(text, first, static_cast<bool>(chat))));
+        fmt::print("\n");
+        first = false;
+        line.clear();
+    }
+    return ok();
+}
+
+std::vector<Token> prompt_tokens(const Generator& generator, const RunOptions& options,
+                                 const Result<ChatTemplate>& chat) {
+    if (!options.chat || !chat) return generator.tokenizer().encode(options.prompt, true, false);
+    std::string text;
+    if (!options.system.empty()) text += chat->wrap({"system", options.system}, true);
+    text += chat->wrap({"user", options.prompt}, options.system.empty()) + chat->answer();
+    return generator.tokenizer().encode(text, true, true);
+}
+
+/// Text that JSON can hold: bytes that are no UTF-8 become U+FFFD.
+std::string dumped(const nlohmann::json& json) {
+    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void print_json(Generator& generator, const RunOptions& options, const std::vector<Token>& prompt,
+                const Writer& writer) {
+    nlohmann::json out;
+    out["model"] = options.model;
+    out["prompt"] = options.prompt;
+    out["prompt_ids"] = prompt;
+    out["ids"] = writer.ids();
+    out["text"] = writer.text();
+    out["speeds"] = {{"prefill_tokens", writer.prefill().tokens},
+                     {"prefill_tokens_per_second", writer.prefill().rate()},
+                     {"decode_tokens", writer.decode().tokens},
+                     {"decode_tokens_per_second", writer.decode().rate()}};
+    const auto& places = generator.model().places();
+    out["placement"] = {{"layers", std::vector(places.begin(), places.end() - 1)},
+                        {"output", places.back()},
+                        {"splits", generator.scheduler().splits()}};
+    fmt::print("{}\n", dumped(out));
+}
+
+Result<> show_schedule(Generator& generator, const RunOptions& options) {
+    if (options.explain) {
+        HEDDLE_TRY_ASSIGN(const std::string text, generator.scheduler().explain());
+        fmt::print("\n{}", text);
+    }
+    if (!options.html.empty()) {
+        HEDDLE_TRY_ASSIGN(const std::string page,
+                          generator.scheduler().explain(HEDDLE_EXPLAIN_HTML));
+        HEDDLE_TRY(write_file(options.html, page));
+        fmt::print(stderr, "the schedule is in {}\n", options.html);
+    }
+    return ok();
+}
+
+Result<> run(const RunOptions& options) {
+    HEDDLE_TRY_ASSIGN(const auto generator, load(options));
+    if (options.explain || !options.html.empty()) generator->scheduler().set_tracing(true);
+    Writer writer(*generator, options);
+    std::vector<Token> prompt;
+    if (options.interactive) {
+        HEDDLE_TRY(converse(*generator, options, writer));
+    } else {
+        const auto chat = ChatTemplate::of(generator->file());
+        if (options.chat && !chat) return chat.error();
+        prompt = prompt_tokens(*generator, options, chat);
+        if (prompt.empty()) return invalid("the prompt is empty; give one with --prompt");
+        HEDDLE_TRY(generator->check_room(prompt.size()));
+        if (!options.json && !options.chat) fmt::print("{}", options.prompt);
+        HEDDLE_TRY(writer.go_on(prompt));
+        if (!options.json) fmt::print("\n");
+    }
+    if (options.json) {
+        print_json(*generator, options, prompt, writer);
+    } else if (!options.quiet) {
+        fmt::print(stderr, "\nprefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s; {}\n",
+                   writer.prefill().tokens, writer.prefill().rate(), writer.decode().tokens,
+                   writer.decode().rate(), places_text(generator->model().places()));
+    }
+    return show_schedule(*generator, options);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& status) {
+    auto options = std::make_shared<RunOptions>();
+    CLI::App* command = app.add_subcommand("run", "Continue a text with a model");
+    command->add_option("model", options->model, "GGUF file of the llama family")
+        ->type_name("FILE")
+        ->required();
+    command->add_option("-p,--prompt", options->prompt, "Text to continue");
+    command->add_option("-n,--tokens", options->tokens, "Most tokens to write")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+    command->add_flag("-i,--interactive", options->interactive,
+                      "Talk: one line at a time, /quit or end of input ends it");
+    command->add_flag("--chat", options->chat,
+                      "Give the prompt as a message, in the model's template");
+    command->add_option("--system", options->system, "Message before the conversation");
+    command
+        ->add_option("--temperature", options->sampling.temperature,
+                     "How freely to choose; 0 takes the likeliest")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--top-k", options->sampling.top_k, "Choose among so many; 0: all")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    command
+        ->add_option("--top-p", options->sampling.top_p,
+                     "Choose among the likeliest that together have this probability")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    command
+        ->add_option("--min-p", options->sampling.min_p,
+                     "Leave out what is less likely than this share of the likeliest")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    command->add_option("--seed", options->sampling.seed, "Start of the random choices")
+        ->capture_default_str();
+    command
+        ->add_option("-d,--device", options->devices,
+                     "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
+        ->type_name("DEVICE")
+        ->allow_extra_args(false);
+    command->add_option("--budget", options->budgets, "Most memory on a device, such as CUDA0=2G")
+        ->allow_extra_args(false);
+    command->add_option("-t,--threads", options->threads, "Threads of the processor")
+        ->check(CLI::Range(1, 4096));
+    command->add_option("-c,--context", options->context, "Tokens to make room for")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+    command->add_option("--batch", options->batch, "Tokens of the prompt to read at a time")
+        ->capture_default_str()
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+    command->add_option("--policy", options->policy, "Place nodes by rules or by cost")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"rules", "cost"}));
+    command->add_flag("--json", options->json, "One JSON object instead of text");
+    command->add_flag("--explain", options->explain, "Show the schedule afterwards");
+    command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");
+    command->add_flag("-q,--quiet", options->quiet, "No closing line");
+    command->callback([options, &status] { status = report_outcome("run", run(*options)); });
+}
+
+}  // namespace heddle::tool

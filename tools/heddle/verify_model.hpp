@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "heddle/result.hpp"
+
+namespace heddle::tool {
+
+/// What `heddle verify MODEL` is asked.
+struct ModelCheck {
+    std::string model, on, against = "CPU";
+    std::string prompt = "Once upon a time";
+    double tolerance = 5e-4;  ///< normalised mean squared error of a node
+    bool drift = false;       ///< errors add up from node to node
+    bool json = false;
+    std::size_t shown = 10;
+};
+
+/// Runs the graph of the prompt node by node on two devices and prints how far the results are
+/// apart; false if a node is past the tolerance.
+Result<bool> verify_model(const ModelCheck& check);
+
+}  // namespace heddle::tool
