@@ -60,8 +60,9 @@ enum heddle_explain_format GGML_ENUM_INT {
 };
 
 /// The schedule of the graph that was split or allocated last: devices, nodes with the reason for
-/// their place, splits, copies, memory over time, predicted and measured times. The text belongs to
-/// the scheduler and is valid until the next call; NULL if no graph was split.
+/// their place, splits, copies, memory over time, predicted and measured times. The graph must still
+/// be there. The text belongs to the scheduler and is valid until the next call; NULL if no graph was
+/// split.
 GGML_API const char* heddle_sched_explain(ggml_backend_sched_t sched,
                                           enum heddle_explain_format format);
 
