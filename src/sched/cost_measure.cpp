@@ -83,6 +83,9 @@ private:
     std::vector<OwnedBuffer> buffers_;
 };
 
+/// Products of matrices from this size on are bound by operations, not by memory.
+constexpr std::int64_t kTellingProduct = 512;
+
 /// Least time of doing `work` and waiting for `streams`, by the clock. Once before, to warm up.
 Result<double> least_time(const DeviceClock& clock, std::initializer_list<Stream*> streams,
                           const std::function<Result<>()>& work) {
@@ -168,6 +171,8 @@ private:
             const double multiplying = seconds - speed.overhead;
             const double operations = 2.0 * static_cast<double>(n * n * n);
             if (multiplying > 0) flops = operations / multiplying;
+            // Small products only show how fast memory is, however long they take.
+            if (n < kTellingProduct) continue;
             if (seconds > kEnough || host_seconds() - begin > kPatience) break;
         }
         return flops;
