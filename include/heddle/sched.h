@@ -1,8 +1,8 @@
 /// What Heddle's scheduler can do beyond ggml_backend_sched_*: place nodes by cost, keep to memory
 /// budgets, overlap runs, and show its whole schedule.
 ///
-/// All functions take a scheduler made by ggml_backend_sched_new(). Failures leave their sentence in
-/// heddle_last_error() and change nothing.
+/// All functions take a scheduler made by ggml_backend_sched_new(). Failures leave their sentence
+/// in heddle_last_error() and change nothing.
 #pragma once
 
 #include "../ggml-backend.h"
@@ -60,9 +60,9 @@ enum heddle_explain_format GGML_ENUM_INT {
 };
 
 /// The schedule of the graph that was split or allocated last: devices, nodes with the reason for
-/// their place, splits, copies, memory over time, predicted and measured times. The graph must still
-/// be there. The text belongs to the scheduler and is valid until the next call; NULL if no graph was
-/// split.
+/// their place, splits, copies, memory over time, predicted and measured times. The graph must
+/// still be there. The text belongs to the scheduler and is valid until the next call; NULL if no
+/// graph was split.
 GGML_API const char* heddle_sched_explain(ggml_backend_sched_t sched,
                                           enum heddle_explain_format format);
 
@@ -76,8 +76,8 @@ struct heddle_sched_counts {
 };
 
 /// Fills `counts`, of which the caller knows `size` bytes.
-GGML_API bool heddle_sched_get_counts(ggml_backend_sched_t sched, struct heddle_sched_counts* counts,
-                                      size_t size);
+GGML_API bool heddle_sched_get_counts(ggml_backend_sched_t sched,
+                                      struct heddle_sched_counts* counts, size_t size);
 
 #ifdef __cplusplus
 }
