@@ -182,10 +182,13 @@ Peaks find_peaks(const CostGraph& graph, const CostModel& model, const Assignmen
             if (life.last != kNoUnit) life.last = id;
         }
     }
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-        if (copies[i].last == kNoUnit) continue;
-        curve.hold(static_cast<RunnerId>(i % runners), copies[i].first, copies[i].last,
-                   graph.values[i / runners].bytes);
+    for (std::size_t value = 0; value < graph.values.size(); ++value) {
+        for (std::size_t runner = 0; runner < runners; ++runner) {
+            const auto& life = copies[value * runners + runner];
+            if (life.last == kNoUnit) continue;
+            curve.hold(static_cast<RunnerId>(runner), life.first, life.last,
+                       graph.values[value].bytes);
+        }
     }
     for (const CostGraph::Leaf& leaf : graph.leafs) {
         const RunnerId runner = leaf.holder == kNoUnit ? leaf.place : assignment[leaf.holder];

@@ -28,7 +28,8 @@ public:
           lane_count_(3 * team.size() + 1) {}
 
     std::vector<Hazard> run() {
-        const auto instances = static_cast<std::size_t>(runs_ * (count_ + 1));
+        const auto instances =
+            static_cast<std::size_t>(runs_) * (static_cast<std::size_t>(count_) + 1);
         clocks_.assign(instances * lane_count_, -1);
         latest_.assign(lane_count_, -1);
         for (run_ = 0; run_ < runs_; ++run_) {

@@ -76,8 +76,8 @@ struct Splits {
     std::deque<Tensor> stand_ins;
 
     Tensor& stand_in(const Copy& copy, int slot) {
-        const int i = copy.stand_ins == 1 ? 0 : slot;
-        return stand_ins[static_cast<std::size_t>(copy.first_stand_in + i)];
+        const auto first = static_cast<std::size_t>(copy.first_stand_in);
+        return stand_ins[copy.stand_ins == 1 ? first : first + static_cast<std::size_t>(slot)];
     }
 };
 
