@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sched/fingerprint.hpp"
-#include "sched/plan.hpp"
+#include "sched/plan/plan.hpp"
 
 /// Where the time of scheduling goes: each stage on its own.
 namespace heddle::bench {
@@ -28,7 +28,7 @@ public:
             times_[stage] = std::min(times_[stage], now - last);
             last = clock();
         };
-        sched::Unplaced unplaced(graph, *team_, *memory_);
+        sched::Unplaced unplaced(graph, *memory_);
         last = clock();
         HEDDLE_TRY(index_.read(graph));
         done(read);

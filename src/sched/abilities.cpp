@@ -1,7 +1,7 @@
+#include "core/prefetch.hpp"
 #include "runtime/buffer.hpp"
 #include "runtime/device.hpp"
 #include "sched/place.hpp"
-#include "sched/prefetch.hpp"
 
 namespace heddle::sched {
 namespace {

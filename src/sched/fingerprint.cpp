@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "sched/prefetch.hpp"
+#include "core/prefetch.hpp"
 
 namespace heddle::sched {
 namespace {

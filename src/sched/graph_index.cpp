@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "sched/prefetch.hpp"
+#include "core/prefetch.hpp"
 
 namespace heddle::sched {
 namespace {

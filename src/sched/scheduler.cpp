@@ -82,7 +82,7 @@ void ggml_backend_sched::tell_model_of_constants() {
 Result<std::vector<std::size_t>> ggml_backend_sched::measure(Graph& graph) {
     forget_graph();
     State& s = *state_;
-    const Unplaced unplaced(graph, team_, *s.memory);
+    const Unplaced unplaced(graph, *s.memory);
     HEDDLE_TRY(place_and_split(graph));
     return sched::measure(s.index, s.placement, s.splits, team_, *s.memory, s.constants);
 }
@@ -97,7 +97,7 @@ Result<> ggml_backend_sched::reserve(Graph& graph) {
 
 Result<> ggml_backend_sched::split(Graph& graph) {
     forget_graph();
-    const Unplaced unplaced(graph, team_, *state_->memory);
+    const Unplaced unplaced(graph, *state_->memory);
     HEDDLE_TRY(place_and_split(graph));
     state_->stage = State::Stage::split;
     return ok();
@@ -132,7 +132,7 @@ Result<> ggml_backend_sched::plan_with_whoever_is_there(Graph& graph, bool place
 
 /// All stages. Without `place` memory is only reserved, and the graph's tensors stay as they are.
 Result<> ggml_backend_sched::plan_anew(Graph& graph, bool place) {
-    Unplaced unplaced(graph, team_, *state_->memory);
+    Unplaced unplaced(graph, *state_->memory);
     HEDDLE_TRY(place_and_split(graph));
     HEDDLE_TRY(plan_memory(place));
     if (place) unplaced.keep();
@@ -180,7 +180,7 @@ Result<> ggml_backend_sched::plan_memory(bool place) {
     });
     ++s.binding;
     remember_pins();
-    s.fingerprint.take(s.index, own_buffers());
+    s.fingerprint.take(s.index, s.memory->own_buffers());
     return ok();
 }
 
@@ -204,17 +204,6 @@ void ggml_backend_sched::warn_of_growth() {
 }
 
 // ---- the same graph again ----------------------------------------------------------------------
-
-ggml_backend_sched::OwnBuffers ggml_backend_sched::own_buffers() const {
-    OwnBuffers own;
-    for (std::size_t id = 0; id < team_.size(); ++id) {
-        for (const OwnedBuffer& chunk : state_->memory->chunks(static_cast<int>(id))) {
-            if (std::ranges::find(own, chunk.get()) == own.end()) own.push_back(chunk.get());
-        }
-    }
-    for (const OwnedBuffer& old : state_->memory->retired()) own.push_back(old.get());
-    return own;
-}
 
 namespace {
 
@@ -270,7 +259,7 @@ bool ggml_backend_sched::same_constants() const {
 /// otherwise.
 Result<bool> ggml_backend_sched::reuse(Graph& graph) {
     State& s = *state_;
-    if (!s.fingerprint.matches(graph, own_buffers()) || !same_pins(graph)) return false;
+    if (!s.fingerprint.matches(graph, s.memory->own_buffers()) || !same_pins(graph)) return false;
     s.index.rebind(graph);
     ++s.binding;
     if (!same_constants()) return false;

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sched/cost.hpp"
+#include "sched/cost/cost.hpp"
 #include "sched/fingerprint.hpp"
-#include "sched/hazard.hpp"
-#include "sched/submit.hpp"
+#include "sched/plan/hazard.hpp"
+#include "sched/submit/submit.hpp"
 
 /// Runs one graph over several streams. One thread at a time, one graph at a time.
 ///
@@ -100,7 +100,6 @@ struct ggml_backend_sched {
 
 private:
     struct State;
-    using OwnBuffers = std::vector<const heddle::Buffer*>;
 
     ggml_backend_sched(heddle::sched::Team team, const Options& options);
 
@@ -119,7 +118,6 @@ private:
     bool same_pins(const heddle::Graph& graph) const;
     bool same_constants() const;
     void remember_pins();
-    OwnBuffers own_buffers() const;
     void forget_graph();
     void note_failure(const heddle::Error& error);
     bool leave_out(heddle::sched::RunnerId runner, const heddle::Error& reason);

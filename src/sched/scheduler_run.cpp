@@ -158,7 +158,7 @@ Result<> ggml_backend_sched::allocate_keeping_leafs(Graph& graph) {
         std::vector<std::byte> bytes;
     };
     std::vector<Kept> kept;
-    const OwnBuffers own = own_buffers();
+    const auto own = state_->memory->own_buffers();
     for (Tensor* const leaf : leafs_of(graph)) {
         if (leaf->view_src != nullptr || std::ranges::find(own, leaf->buffer) == own.end())
             continue;

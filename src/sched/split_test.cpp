@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "backends/sim/test_support.hpp"
-#include "ggml-cpu.h"
 #include "runtime/stream.hpp"
+#include "sched/stage_fixture.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -18,66 +17,19 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A graph over simulated devices and the processor, cut.
-class SplitTest : public testing::Test {
+class SplitTest : public test::StageTest {
 protected:
     void use(const std::string& parameters, int devices = 1, bool offload = false) {
-        ASSERT_TRUE(sim::configure(parameters)) << heddle_last_error();
-        std::vector<Stream*> streams;
-        for (int i = 0; i < devices; ++i) {
-            owned_.emplace_back(ggml_backend_dev_init(sim::device(std::size_t(i)), nullptr));
-            streams.push_back(owned_.back().get());
-        }
-        owned_.emplace_back(ggml_backend_cpu_init());
-        streams.push_back(owned_.back().get());
-        make_team(streams, offload);
+        make_team(start_streams(parameters, devices), offload);
     }
     void make_team(const std::vector<Stream*>& streams, bool offload = false) {
-        auto made = Team::make(streams, {}, offload);
-        ASSERT_TRUE(made) << made.error().message;
-        team_.emplace(*std::move(made));
-    }
-
-    ggml_context* context() { return bench_.context(); }
-    BufferType* on(RunnerId runner) { return (*team_)[runner].type; }
-    BufferType* host() { return on(team_->last()); }
-
-    Tensor* floats(std::initializer_list<std::int64_t> extents, const char* name) {
-        std::vector<std::int64_t> ne(extents);
-        return ggml_set_name(
-            ggml_new_tensor(context(), GGML_TYPE_F32, static_cast<int>(ne.size()), ne.data()),
-            name);
-    }
-    Tensor* input(const char* name, std::int64_t rows = 4) {
-        Tensor* x = floats({16, rows}, name);
-        ggml_set_input(x);
-        return x;
-    }
-    Tensor* weight(const char* name, BufferType* type,
-                   std::initializer_list<std::int64_t> extents = {16, 16}) {
-        Tensor* w = bench_.place(floats(extents, name), type);
-        ggml_backend_buffer_set_usage(w->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        return w;
-    }
-
-    Graph& graph(std::initializer_list<Tensor*> results) {
-        graph_ = ggml_new_graph_custom(context(), 4096, false);
-        for (Tensor* result : results) ggml_build_forward_expand(graph_, result);
-        return *graph_;
+        StageTest::make_team(streams, {}, offload);
     }
 
     /// Places and cuts; the outcome as "[nodes] runner (inputs)" for each split.
     std::vector<std::string> cut(Graph& graph, int slots = 1, const Pins& pins = {}) {
-        const auto read = index_.read(graph);
-        EXPECT_TRUE(read) << read.error().message;
-        Abilities abilities(index_, *team_);
-        auto placed = place(abilities, pins);
-        EXPECT_TRUE(placed) << placed.error().message;
-        if (!placed) return {};
-        placement_ = *std::move(placed);
-        auto made = split(abilities, placement_, slots);
-        EXPECT_TRUE(made) << made.error().message;
-        if (!made) return {};
-        splits_ = *std::move(made);
+        cut_graph(graph, slots, pins);
+        if (HasFatalFailure()) return {};
         check_consistency();
         std::vector<std::string> words;
         for (const Split& split : splits_.splits) words.push_back(words_for(split));
@@ -133,14 +85,6 @@ protected:
         return std::size_t(std::count_if(splits_.copies.begin(), splits_.copies.end(),
                                          [&](auto& c) { return &index_[c.tensor] == tensor; }));
     }
-
-    sim::Bench bench_;
-    std::vector<sim::Stream> owned_;
-    std::optional<Team> team_;
-    Graph* graph_ = nullptr;
-    GraphIndex index_;
-    Placement placement_;
-    Splits splits_;
 };
 
 Tensor* named(Tensor* tensor, const char* name) { return ggml_set_name(tensor, name); }

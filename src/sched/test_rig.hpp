@@ -155,4 +155,24 @@ struct Sandwich : Sketch {
     }
 };
 
+/// One device before the processor; a weight on each.
+class RigTest : public testing::Test {
+protected:
+    void start(const std::string& parameters = "devices=1", bool parallel = false) {
+        rig = std::make_unique<Rig>(parameters, parallel);
+        w1 = weights.add("w1", rig->memory(0), values1);
+        w2 = weights.add("w2", ggml_backend_cpu_buffer_type(), values2);
+    }
+    void SetUp() override { start(); }
+
+    ggml_backend_sched_t sched() { return rig->sched(); }
+    Values expected(const Values& x) { return Sandwich::result(values1, values2, x); }
+
+    std::unique_ptr<Rig> rig;
+    Weights weights;
+    Tensor *w1 = nullptr, *w2 = nullptr;
+    const Values values1 = sim::numbers(kWidth * kWidth, 11);
+    const Values values2 = sim::numbers(kWidth * kWidth, 12);
+};
+
 }  // namespace heddle::sched

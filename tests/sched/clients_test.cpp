@@ -15,17 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-class ClientTest : public testing::Test {
+class ClientTest : public RigTest {
 protected:
-    void start(const std::string& parameters = "devices=1", bool parallel = false) {
-        rig = std::make_unique<Rig>(parameters, parallel);
-        w1 = weights.add("w1", rig->memory(0), values1);
-        w2 = weights.add("w2", ggml_backend_cpu_buffer_type(), values2);
-    }
-    void SetUp() override { start(); }
-
-    ggml_backend_sched_t sched() { return rig->sched(); }
-    Values expected(const Values& x) { return Sandwich::result(values1, values2, x); }
     void allocate(Sketch& sketch) {
         ASSERT_TRUE(ggml_backend_sched_alloc_graph(sched(), sketch.graph())) << heddle_last_error();
     }
@@ -33,12 +24,6 @@ protected:
         ASSERT_EQ(ggml_backend_sched_graph_compute(sched(), sketch.graph()), GGML_STATUS_SUCCESS)
             << heddle_last_error();
     }
-
-    std::unique_ptr<Rig> rig;
-    Weights weights;
-    Tensor *w1 = nullptr, *w2 = nullptr;
-    const Values values1 = sim::numbers(kWidth * kWidth, 21);
-    const Values values2 = sim::numbers(kWidth * kWidth, 22);
 };
 
 // ---- what every drop-in must do ----------------------------------------------------------------

@@ -66,6 +66,23 @@ Result<> set_budget(const std::string& text, DeviceChoice& choice) {
 
 }  // namespace
 
+void RunsOn::add_options(CLI::App& command) {
+    command
+        .add_option("-d,--device", devices,
+                    "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
+        ->type_name("DEVICE")
+        ->allow_extra_args(false);
+    command.add_option("--budget", budgets, "Most memory on a device, such as CUDA0=2G")
+        ->allow_extra_args(false);
+    command.add_option("--policy", policy, "Place nodes by rules or by cost")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"rules", "cost"}));
+    command.add_option("-t,--threads", threads, "Threads of the processor")
+        ->check(CLI::Range(1, 4096));
+    command.add_option("-c,--context", context, "Tokens to make room for")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+}
+
 Result<std::size_t> parse_bytes(const std::string& text) {
     std::size_t number = 0;
     const char* const end = text.data() + text.size();

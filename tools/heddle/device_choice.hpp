@@ -1,5 +1,6 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,19 @@ namespace heddle::tool {
 struct DeviceChoice {
     std::vector<Room> rooms;      ///< have memory of their own: layers can be placed there
     std::vector<Device> helpers;  ///< work in the processor's memory
+};
+
+/// Where and how a model is to run, as several commands are told.
+struct RunsOn {
+    std::vector<std::string> devices, budgets;
+    std::string policy = "rules";
+    int threads = 0;           ///< 0: one for each core
+    std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
+
+    void add_options(CLI::App& command);
+    Scheduler::Policy scheduler_policy() const {
+        return policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules;
+    }
 };
 
 /// What `--device` and `--budget` ask for; everything there is if `names` is empty. A name that

@@ -17,10 +17,9 @@ namespace {
 using nlohmann::json;
 
 struct ExplainOptions {
-    std::string model, policy = "rules", html, trace, dot;
-    std::vector<std::string> devices, budgets;
-    std::int64_t tokens = 1, context = 0, batch = 512;
-    int threads = 0;
+    std::string model, html, trace, dot;
+    RunsOn on;
+    std::int64_t tokens = 1, batch = 512;
     bool json = false, nodes = false, schedule = false, run = false;
 };
 
@@ -245,14 +244,14 @@ Result<> write_pages(const Explanation& explanation, const ExplainOptions& optio
 }
 
 Result<> explain(const ExplainOptions& options) {
-    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.devices, options.budgets));
+    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.on.devices, options.on.budgets));
     const Generator::Options setting{
         .rooms = devices.rooms,
         .helpers = devices.helpers,
-        .threads = options.threads,
-        .context = options.context,
+        .threads = options.on.threads,
+        .context = options.on.context,
         .batch = static_cast<std::size_t>(std::max(options.batch, options.tokens)),
-        .policy = options.policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules,
+        .policy = options.on.scheduler_policy(),
         .on_tensor = {}};
     HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(options, setting));
     if (options.run) HEDDLE_TRY(measure(options, setting, explanation));
@@ -284,20 +283,7 @@ void add_explain(CLI::App& app, int& status) {
                      "Most tokens that are ever read at a time: decides the memory")
         ->capture_default_str()
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-    command->add_option("-c,--context", options->context, "Tokens to make room for")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-    command
-        ->add_option("-d,--device", options->devices,
-                     "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false);
-    command->add_option("--budget", options->budgets, "Most memory on a device, such as CUDA0=2G")
-        ->allow_extra_args(false);
-    command->add_option("--policy", options->policy, "Place nodes by rules or by cost")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"rules", "cost"}));
-    command->add_option("-t,--threads", options->threads, "Threads of the processor")
-        ->check(CLI::Range(1, 4096));
+    options->on.add_options(*command);
     CLI::Option* run =
         command->add_flag("--run", options->run, "Load the model and run it, to measure times");
     command->add_flag("--nodes", options->nodes, "List every node with the reason for its place");

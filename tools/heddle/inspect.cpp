@@ -1,11 +1,11 @@
 #include <fmt/core.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "console.hpp"
 #include "heddle/heddle.hpp"
+#include "json_text.hpp"
 #include "outcome.hpp"
 
 /// `heddle inspect`: what is in a GGUF file.
@@ -70,19 +70,15 @@ json value_json(const gguf_context* file, std::int64_t id, std::size_t most) {
     return scalar_json(gguf_get_val_data(file, id), type, 0);
 }
 
-std::string dumped(const json& value, int indent) {
-    return value.dump(indent, ' ', false, json::error_handler_t::replace);
-}
-
 std::string value_text(const gguf_context* file, std::int64_t id, bool all) {
     const gguf_type type = gguf_get_kv_type(file, id);
     if (type == GGUF_TYPE_ARRAY) {
         const std::size_t count = gguf_get_arr_n(file, id);
-        std::string text = dumped(list_json(file, id, all ? count : kShown), -1);
+        std::string text = json_text(list_json(file, id, all ? count : kShown), -1);
         if (!all && count > kShown) text.insert(text.size() - 1, ", ...");
         return fmt::format("{} x {}  {}", count, gguf_type_name(gguf_get_arr_type(file, id)), text);
     }
-    std::string text = dumped(value_json(file, id, 0), -1);
+    std::string text = json_text(value_json(file, id, 0), -1);
     if (!all && text.size() > 100) text = text.substr(0, 97) + "...";
     return text;
 }
@@ -125,7 +121,7 @@ void print_json(const ModelFile& file) {
                    {"data_offset", gguf_get_data_offset(file.c())},
                    {"metadata", metadata},
                    {"tensors", tensors}};
-    fmt::print("{}\n", dumped(all, 2));
+    fmt::print("{}\n", json_text(all));
 }
 
 void print_tables(const ModelFile& file, bool all) {

@@ -17,17 +17,26 @@ int report_outcome(std::string_view command, const Result<>& outcome) {
     return kFailure;
 }
 
-Result<> write_file(const std::string& path, std::string_view content) {
+Result<> make_file(const std::string& path,
+                   const std::function<Result<>(const std::string& unfinished)>& write) {
     const std::string unfinished = path + ".unfinished";
-    std::ofstream out(unfinished, std::ios::binary);
-    out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    out.close();
+    auto made = write(unfinished);
     std::error_code problem;
-    if (out) std::filesystem::rename(unfinished, path, problem);
-    if (out && !problem) return ok();
-    const std::string reason = problem ? problem.message() : std::strerror(errno);
+    if (made) std::filesystem::rename(unfinished, path, problem);
+    if (made && !problem) return ok();
+    const std::string reason = made ? problem.message() : made.error().message;
     std::filesystem::remove(unfinished, problem);
     return failure(Errc::io, path, ": cannot be written: ", reason);
+}
+
+Result<> write_file(const std::string& path, std::string_view content) {
+    return make_file(path, [&](const std::string& unfinished) -> Result<> {
+        std::ofstream out(unfinished, std::ios::binary);
+        out.write(content.data(), static_cast<std::streamsize>(content.size()));
+        out.close();
+        if (!out) return failure(Errc::io, std::strerror(errno));
+        return ok();
+    });
 }
 
 }  // namespace heddle::tool

@@ -209,15 +209,10 @@ Result<> quantize(const QuantizeOptions& options) {
         after += bytes.size();
         ++changed;
     }
-    const std::string unfinished = options.output + ".unfinished";
-    const bool written = gguf_write_to_file(out.get(), unfinished.c_str(), false);
-    std::error_code problem;
-    if (written) std::filesystem::rename(unfinished, options.output, problem);
-    if (!written || problem) {
-        const std::string reason = problem ? problem.message() : heddle_last_error();
-        std::filesystem::remove(unfinished, problem);
-        return failure(Errc::io, options.output, ": cannot be written: ", reason);
-    }
+    HEDDLE_TRY(make_file(options.output, [&](const std::string& unfinished) -> Result<> {
+        if (gguf_write_to_file(out.get(), unfinished.c_str(), false)) return ok();
+        return failure(Errc::io, heddle_last_error());
+    }));
     fmt::print("{}: {} of {} tensors changed, {} -> {}\n", options.output, changed,
                file.tensor_count(), bytes_text(before), bytes_text(after));
     return ok();

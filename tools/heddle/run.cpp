@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
+#include "json_text.hpp"
 #include "model/chat.hpp"
 #include "model/generator.hpp"
 #include "model/sampler.hpp"
@@ -18,10 +18,9 @@ namespace heddle::tool {
 namespace {
 
 struct RunOptions {
-    std::string model, prompt, system, policy = "rules", html;
-    std::vector<std::string> devices, budgets;
-    std::int64_t tokens = 128, context = 0;
-    int threads = 0;
+    std::string model, prompt, system, html;
+    RunsOn on;
+    std::int64_t tokens = 128;
     std::size_t batch = 512;
     Sampler::Options sampling;
     bool json = false, interactive = false, chat = false, quiet = false, explain = false;
@@ -91,17 +90,16 @@ private:
 
 Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
-    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.devices, options.budgets));
+    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.on.devices, options.on.budgets));
     Progress progress("placing weights", static_cast<std::size_t>(file.tensor_count()));
-    return Generator::load(
-        options.model,
-        {.rooms = devices.rooms,
-         .helpers = devices.helpers,
-         .threads = options.threads,
-         .context = options.context,
-         .batch = options.batch,
-         .policy = options.policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules,
-         .on_tensor = [&](const std::string& name) { progress.step(name); }});
+    return Generator::load(options.model,
+                           {.rooms = devices.rooms,
+                            .helpers = devices.helpers,
+                            .threads = options.on.threads,
+                            .context = options.on.context,
+                            .batch = options.batch,
+                            .policy = options.on.scheduler_policy(),
+                            .on_tensor = [&](const std::string& name) { progress.step(name); }});
 }
 
 Result<> converse(Generator& generator, const RunOptions& options, Writer& writer) {
@@ -114,9 +112,9 @@ Result<> converse(Generator& generator, const RunOptions& options, Writer& write
         if (chat) {
             text.clear();
             if (first && !options.system.empty()) {
-                text += chat->wrap({"system", options.system}, true);
+                text += chat->wrap({"system", options.system});
             }
-            text += chat->wrap({"user", line}, first && options.system.empty()) + chat->answer();
+            text += chat->wrap({"user", line}) + chat->answer();
         }
         HEDDLE_TRY(
             writer.go_on(generator.tokenizer().encode(text, first, static_cast<bool>(chat))));
@@ -131,14 +129,9 @@ std::vector<Token> prompt_tokens(const Generator& generator, const RunOptions& o
                                  const Result<ChatTemplate>& chat) {
     if (!options.chat || !chat) return generator.tokenizer().encode(options.prompt, true, false);
     std::string text;
-    if (!options.system.empty()) text += chat->wrap({"system", options.system}, true);
-    text += chat->wrap({"user", options.prompt}, options.system.empty()) + chat->answer();
+    if (!options.system.empty()) text += chat->wrap({"system", options.system});
+    text += chat->wrap({"user", options.prompt}) + chat->answer();
     return generator.tokenizer().encode(text, true, true);
-}
-
-/// Text that JSON can hold: bytes that are no UTF-8 become U+FFFD.
-std::string dumped(const nlohmann::json& json) {
-    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void print_json(Generator& generator, const RunOptions& options, const std::vector<Token>& prompt,
@@ -157,7 +150,7 @@ void print_json(Generator& generator, const RunOptions& options, const std::vect
     out["placement"] = {{"layers", std::vector(places.begin(), places.end() - 1)},
                         {"output", places.back()},
                         {"splits", generator.scheduler().splits()}};
-    fmt::print("{}\n", dumped(out));
+    fmt::print("{}\n", json_text(out));
 }
 
 Result<> show_schedule(Generator& generator, const RunOptions& options) {
@@ -238,23 +231,10 @@ void add_run(CLI::App& app, int& status) {
         ->check(CLI::Range(0.0, 1.0));
     command->add_option("--seed", options->sampling.seed, "Start of the random choices")
         ->capture_default_str();
-    command
-        ->add_option("-d,--device", options->devices,
-                     "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false);
-    command->add_option("--budget", options->budgets, "Most memory on a device, such as CUDA0=2G")
-        ->allow_extra_args(false);
-    command->add_option("-t,--threads", options->threads, "Threads of the processor")
-        ->check(CLI::Range(1, 4096));
-    command->add_option("-c,--context", options->context, "Tokens to make room for")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+    options->on.add_options(*command);
     command->add_option("--batch", options->batch, "Tokens of the prompt to read at a time")
         ->capture_default_str()
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-    command->add_option("--policy", options->policy, "Place nodes by rules or by cost")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"rules", "cost"}));
     command->add_flag("--json", options->json, "One JSON object instead of text");
     command->add_flag("--explain", options->explain, "Show the schedule afterwards");
     command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/prefetch.hpp"
 #include "runtime/placement.hpp"
 
 using namespace heddle;
@@ -58,9 +59,8 @@ Result<> place_if_view(Tensor* tensor, Placed& placed) {
 
 /// Every view there is was met already, while lifetimes were found.
 Result<> place_views(std::span<Tensor* const> views, Placed& placed) {
-    constexpr std::size_t kReadAhead = 8;
     for (std::size_t i = 0; i < views.size(); ++i) {
-        if (i + kReadAhead < views.size()) __builtin_prefetch(views[i + kReadAhead]);
+        if (i + kReadAhead < views.size()) prefetch(views[i + kReadAhead]);
         HEDDLE_TRY(place_if_view(views[i], placed));
     }
     return ok();
@@ -271,10 +271,7 @@ Result<> ggml_gallocr::place_all() {
     Placed placed;
     const auto& tenants = finder_.latest().tenants;
     for (std::size_t i = 0; i < tenants.size(); ++i) {
-        constexpr std::size_t kReadAhead = 6;
-        if (i + kReadAhead < tenants.size()) {
-            __builtin_prefetch(tenants[i + kReadAhead].tensor);
-        }
+        if (i + kReadAhead < tenants.size()) prefetch(tenants[i + kReadAhead].tensor);
         const alloc::Tenant& tenant = tenants[i];
         const Tensor& tensor = *tenant.tensor;
         if (tensor.data != nullptr || tensor.buffer != nullptr) {
@@ -317,4 +314,13 @@ Result<std::size_t> ggml_gallocr::buffer_size(int id) const {
         total += chunk->size;
     }
     return total;
+}
+
+std::vector<const Buffer*> ggml_gallocr::own_buffers() const {
+    std::vector<const Buffer*> own;
+    for (const Arena& arena : arenas_) {
+        for (const OwnedBuffer& chunk : arena.chunks) own.push_back(chunk.get());
+    }
+    for (const OwnedBuffer& shell : retired_) own.push_back(shell.get());
+    return own;
 }

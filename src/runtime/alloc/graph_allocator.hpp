@@ -56,9 +56,9 @@ struct ggml_gallocr {
     /// no such id. Valid up to the next call that plans.
     std::span<const heddle::OwnedBuffer> chunks(int id) const;
 
-    /// Buffers that became too small, without their memory: tensors of graphs from before may still
-    /// refer to them.
-    std::span<const heddle::OwnedBuffer> retired() const { return retired_; }
+    /// Every buffer that is or was the allocator's: those of all ids, and the empty shells of those
+    /// that became too small. Tensors in one of them got their place here, perhaps long ago.
+    std::vector<const heddle::Buffer*> own_buffers() const;
 
     /// Bytes of the buffers of `id`; 0 if there are none, or if an id before it shares them.
     heddle::Result<std::size_t> buffer_size(int id) const;

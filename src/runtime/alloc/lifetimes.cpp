@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstring>
 
+#include "core/prefetch.hpp"
 #include "ops/catalogue.hpp"
 #include "runtime/alloc/linear.hpp"
 #include "runtime/buffer_type.hpp"
@@ -46,15 +46,6 @@ std::size_t home_slot(const Tensor* tensor, std::size_t mask) {
     return ((stretch >> 32 << 6) + ((address >> 8) & 63)) & mask;
 }
 
-/// Asks for the parts of a tensor that are read here, long before they are: in large graphs waiting
-/// for memory is most of the time. Inlined in any case: compilers leave out calls of functions that
-/// do nothing else, as they have no effect.
-[[gnu::always_inline]] inline void fetch(const Tensor* tensor) {
-    const auto* lines = reinterpret_cast<const char*>(tensor);
-    for (std::size_t at = 0; at < offsetof(Tensor, name); at += 64) __builtin_prefetch(lines + at);
-    __builtin_prefetch(&tensor->data);
-}
-
 /// Graphs up to that many nodes stay in the caches together with the tables here.
 constexpr std::size_t kFewNodes = 1 << 12;
 
@@ -69,7 +60,7 @@ std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
 [[gnu::always_inline]] inline void LifetimeFinder::fetch_ahead(std::span<Tensor* const> nodes,
                                                                std::size_t i) const {
     const std::size_t mask = slots_.size() - 1;
-    fetch(nodes[i + 16]);
+    prefetch(nodes[i + 16]);
     const Tensor& soon = *nodes[i + 8];
     __builtin_prefetch(&slots_[home_slot(&soon, mask)]);
     if (soon.view_src != nullptr) __builtin_prefetch(&soon.view_src->data);

@@ -2,48 +2,39 @@
 
 namespace heddle::tool {
 
+const ChatTemplate::Form ChatTemplate::kForms[] = {
+    {"chatml", "<|im_start|>", "<|im_start|>", "\n", "<|im_end|>\n"},
+    {"llama3", "<|start_header_id|>", "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>"},
+    {"zephyr", "<|user|>", "<|", "|>\n", "</s>\n"},
+    {"gemma", "<start_of_turn>", "<start_of_turn>", "\n", "<end_of_turn>\n", "user", "model"},
+    {"mistral", "[INST]", "", "",
+     ""},  // marks stand around what the user says; roles have no names
+};
+
 Result<ChatTemplate> ChatTemplate::of(const ModelFile& file) {
     HEDDLE_TRY_ASSIGN(const std::string source, file.text("tokenizer.chat_template"));
-    const auto has = [&](std::string_view mark) { return source.find(mark) != std::string::npos; };
-    ChatTemplate chat;
-    chat.user_ = "user", chat.system_ = "system", chat.assistant_ = "assistant";
-    if (has("<|im_start|>")) {
-        chat.name_ = "chatml";
-        chat.before_ = "<|im_start|>", chat.between_ = "\n", chat.after_ = "<|im_end|>\n";
-        chat.answer_ = "<|im_start|>assistant\n";
-    } else if (has("<|start_header_id|>")) {
-        chat.name_ = "llama3";
-        chat.before_ = "<|start_header_id|>", chat.between_ = "<|end_header_id|>\n\n";
-        chat.after_ = "<|eot_id|>";
-        chat.answer_ = "<|start_header_id|>assistant<|end_header_id|>\n\n";
-    } else if (has("<|user|>")) {
-        chat.name_ = "zephyr";
-        chat.before_ = "<|", chat.between_ = "|>\n", chat.after_ = "</s>\n";
-        chat.answer_ = "<|assistant|>\n";
-    } else if (has("<start_of_turn>")) {
-        chat.name_ = "gemma";
-        chat.assistant_ = "model", chat.system_ = "user";
-        chat.before_ = "<start_of_turn>", chat.between_ = "\n", chat.after_ = "<end_of_turn>\n";
-        chat.answer_ = "<start_of_turn>model\n";
-    } else if (has("[INST]")) {
-        chat.name_ = "mistral";
-    } else {
-        return failure(Errc::unsupported, file.path(),
-                       ": its chat template is none of chatml, llama3, zephyr, gemma, mistral");
+    std::string known;
+    for (const Form& form : kForms) {
+        if (source.find(form.mark) != std::string::npos) return ChatTemplate(form);
+        known.append(known.empty() ? "" : ", ").append(form.name);
     }
-    return chat;
+    return failure(Errc::unsupported, file.path(), ": its chat template is none of ", known);
 }
 
-std::string ChatTemplate::wrap(const Message& message, bool first) const {
-    const std::string begin = first ? begin_ : "";
-    if (before_.empty()) {  // marks stand around what the user says; roles have no names
-        if (message.role == "assistant") return begin + ' ' + message.text + "</s>";
-        return begin + "[INST] " + message.text + " [/INST]";
+std::string ChatTemplate::wrap(const Message& message) const {
+    if (form_->before.empty()) {
+        if (message.role == "assistant") return ' ' + message.text + "</s>";
+        return "[INST] " + message.text + " [/INST]";
     }
-    const std::string& role = message.role == "user"     ? user_
-                              : message.role == "system" ? system_
-                                                         : assistant_;
-    return begin + before_ + role + between_ + message.text + after_;
+    const std::string_view role = message.role == "system"      ? form_->system
+                                  : message.role == "assistant" ? form_->assistant
+                                                                : "user";
+    return text(form_->before, role, form_->between, message.text, form_->after);
+}
+
+std::string ChatTemplate::answer() const {
+    if (form_->before.empty()) return {};
+    return text(form_->before, form_->assistant, form_->between);
 }
 
 }  // namespace heddle::tool

@@ -20,19 +20,26 @@ public:
     /// known.
     static Result<ChatTemplate> of(const ModelFile& file);
 
-    /// A message as the model sees it; `first`: nothing came before.
-    std::string wrap(const Message& message, bool first) const;
+    /// A message as the model sees it.
+    std::string wrap(const Message& message) const;
 
     /// What comes before an answer.
-    std::string answer() const { return answer_; }
-    std::string_view name() const { return name_; }
+    std::string answer() const;
+    std::string_view name() const { return form_->name; }
 
 private:
-    std::string_view name_;
-    std::string begin_;                      ///< of the conversation
-    std::string before_, between_, after_;   ///< before_ ROLE between_ TEXT after_
-    std::string user_, system_, assistant_;  ///< what the roles are called
-    std::string answer_;
+    /// before ROLE between TEXT after
+    struct Form {
+        std::string_view name;
+        std::string_view mark;  ///< what a template of this form contains
+        std::string_view before, between, after;
+        std::string_view system = "system", assistant = "assistant";  ///< what roles are called
+    };
+    static const Form kForms[];
+
+    explicit ChatTemplate(const Form& form) : form_(&form) {}
+
+    const Form* form_;
 };
 
 }  // namespace heddle::tool

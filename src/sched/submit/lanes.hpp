@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/event.hpp"
+#include "runtime/stream.hpp"
+#include "sched/plan/plan.hpp"
+
+/// The streams behind the lanes, and how one waits for another.
+namespace heddle::sched {
+
+/// A place in a stream that others wait for. Set again it only moves on in the same stream.
+struct Mark {
+    OwnedEvent event;          ///< null where the device has none: the whole stream is waited for
+    Stream* stream = nullptr;  ///< where it was set; null: never, and nobody waits
+};
+
+/// A mark for streams of `runner`, not set yet.
+Mark make_mark(const Runner& runner);
+
+/// At the end of what is queued on `stream` now.
+Result<> set(Mark& mark, Stream& stream);
+
+/// Returns when the mark is reached. Any thread may call it if the mark has an event.
+Result<> wait_on_host(const Mark& mark);
+
+/// Lets later work of `stream` wait. The host waits instead where the two know nothing of each
+/// other.
+Result<> wait_in(Stream& stream, const Mark& mark);
+
+/// Three for each runner; those for copies are started when they are first needed.
+class Lanes {
+public:
+    explicit Lanes(const Team& team);
+
+    std::size_t count() const { return queues_.size(); }
+    static std::size_t number(RunnerId runner, Lane lane) {
+        return static_cast<std::size_t>(runner) * 3 + static_cast<std::size_t>(lane);
+    }
+
+    /// What is given to the runner is done when the call returns.
+    bool blocks(RunnerId runner) const { return !team_[runner].is_async; }
+
+    /// Where actions of the lane go: to the runner's own stream where it has no other. Something is
+    /// going to be queued there.
+    Stream& stream(RunnerId runner, Lane lane);
+
+    /// Lets the lane's next action wait for the mark.
+    Result<> wait(RunnerId runner, Lane lane, const Mark& mark);
+
+    // ---- from run to run -----------------------------------------------------------------------
+
+    /// Notes how far everything has come that was queued so far, also by others on the runners'
+    /// own streams. `used` has one flag for each runner: the others are not looked at unless they
+    /// were given something before.
+    Result<> begin_run(const std::vector<std::uint8_t>& used, RunnerId& culprit);
+
+    /// Whether it is the first time in this run.
+    bool enter(RunnerId runner, Lane lane);
+    bool has_entered(RunnerId runner, Lane lane) const {
+        return queues_[number(runner, lane)].is_used;
+    }
+
+    /// Lets the lane wait for all that was queued before this run.
+    Result<> wait_for_all(RunnerId runner, Lane lane);
+
+    /// Lets the lane wait for what was queued on the own stream of `other` before this run.
+    Result<> wait_for_own(RunnerId runner, Lane lane, RunnerId other);
+
+    /// Lets the lane wait for the last run that used `slot` on `reader`.
+    Result<> wait_for_slot(RunnerId runner, Lane lane, RunnerId reader, int slot);
+
+    /// Notes that a run ends here that used `slot`.
+    Result<> end_run(int slot, RunnerId& culprit);
+
+    /// Waits for all lanes, even if one fails: the first failure is returned. With `own`, also for
+    /// the streams of runners that were given nothing.
+    Result<> finish_all(bool own, RunnerId& culprit);
+
+    /// Tries again to start streams that could not be had.
+    void forget_refusals();
+
+private:
+    struct Queue {
+        Stream* stream = nullptr;
+        OwnedStream started;
+        Mark tail;             ///< where it stood when the run began
+        bool is_used = false;  ///< in this run
+        bool is_busy = false;  ///< given something since it was last waited for
+    };
+
+    const Team& team_;
+    std::vector<Queue> queues_;
+    std::vector<std::vector<Mark>> slot_tails_;  ///< of each slot and runner
+};
+
+}  // namespace heddle::sched

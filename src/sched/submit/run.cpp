@@ -1,0 +1,241 @@
+#include "sched/submit/run.hpp"
+
+#include <exception>
+
+#include "runtime/buffer.hpp"
+
+namespace heddle::sched {
+
+Run::Run(RunState& state, const Team& team, const GraphIndex& index, Splits& splits,
+         const Program& program, const RunOptions& options)
+    : state_(state),
+      team_(team),
+      index_(index),
+      splits_(splits),
+      program_(program),
+      options_(options) {}
+
+// ---- beginning and end -------------------------------------------------------------------------
+
+Result<> Run::begin() {
+    const bool is_same = state_.prepared.serial == program_.serial;
+    if (!is_same) {
+        state_.prepared = prepare(index_, splits_, program_, team_, std::move(state_.prepared));
+    }
+    overlaps_ = is_same && program_.overlaps_runs && splits_.detours.empty();
+    by_two_ =
+        state_.prepared.can_use_threads && options_.observer == nullptr && !options_.synchronous;
+    bind();
+    state_.experts.begin_run();
+    if (options_.timings != nullptr) {
+        watch_.emplace(*options_.timings, program_, state_.lanes.count());
+    }
+    RunnerId culprit = kNobody;
+    auto begun = state_.lanes.begin_run(state_.prepared.used, culprit);
+    if (!begun) fail(begun.error(), culprit);
+    return begun;
+}
+
+void Run::bind() {
+    const bool is_known = options_.binding != 0 && options_.binding == state_.binding;
+    const std::size_t count = splits_.splits.size();
+    if (!is_known || state_.nodes.size() != splits_.order.size()) {
+        state_.nodes.resize(splits_.order.size());
+        for (std::size_t at = 0; at < state_.nodes.size(); ++at) {
+            state_.nodes[at] = &index_[splits_.order[at]];
+        }
+        for (const Detour& detour : splits_.detours) {
+            state_.nodes[static_cast<std::size_t>(detour.position)] =
+                &runs_at(index_, splits_, detour.position);
+        }
+        state_.uids.clear();
+    }
+    state_.binding = options_.binding;
+    if (options_.binding == 0) return;
+    const std::size_t wanted = count * (static_cast<std::size_t>(options_.slot) + 1);
+    while (state_.uids.size() < wanted) state_.uids.push_back(next_graph_uid());
+}
+
+Result<> Run::submit() {
+    HEDDLE_TRY(begin());
+    if (by_two_) {
+        submit_by_two();
+    } else {
+        submit_side(Side::both);
+    }
+    if (!failure_) {
+        if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNobody);
+    }
+    for (const TensorId tensor : state_.prepared.written) {
+        if (Buffer* const buffer = root_buffer(index_[tensor])) note_write(*buffer);
+    }
+    if (failure_) return failure_->error;
+    return ok();
+}
+
+Result<> Run::finish() {
+    for (const std::int32_t taker : state_.prepared.takers) {
+        const auto i = static_cast<std::size_t>(taker);
+        if (auto taken = wait_on_host(state_.prepared.marks[i]); !taken) {
+            fail(taken.error(), program_.actions[i].runner);
+            return taken;
+        }
+    }
+    RunnerId culprit = kNobody;
+    auto ended = state_.lanes.end_run(options_.slot, culprit);
+    if (!ended) fail(ended.error(), culprit);
+    if (watch_) watch_->finish();
+    return ended;
+}
+
+void Run::fail(Error error, RunnerId culprit, RunnerId suspect) {
+    const std::lock_guard guard(lock_);
+    if (!failure_) failure_ = Failure{std::move(error), culprit, suspect};
+}
+
+/// The runner a copy comes from, if it works in the background as well.
+RunnerId Run::other_end(const Action& action) const {
+    if (action.kind != Action::Kind::copy) return kNobody;
+    const RunnerId from = splits_.copies[static_cast<std::size_t>(action.index)].from;
+    if (from == kNobody || from == action.runner || state_.lanes.blocks(from)) return kNobody;
+    return from;
+}
+
+// ---- one after the other -----------------------------------------------------------------------
+
+void Run::submit_by_two() {
+    state_.progress.begin(program_.actions.size());
+    try {
+        state_.helper.begin([this] { submit_all_of(Side::blocking); });
+    } catch (const std::exception&) {
+        return submit_side(Side::both);  // there is no thread to be had: slower, not wrong
+    }
+    submit_all_of(Side::background);
+    state_.helper.join();
+}
+
+/// Lets no exception out: the other thread has to be told.
+void Run::submit_all_of(Side side) {
+    try {
+        submit_side(side);
+    } catch (const std::exception& exception) {
+        fail({Errc::out_of_memory, exception.what()}, kNobody);
+        state_.progress.stop();
+    }
+}
+
+void Run::submit_side(Side side) {
+    const auto count = static_cast<std::int32_t>(program_.actions.size());
+    for (std::int32_t i = 0; i < count; ++i) {
+        const Action& action = program_.actions[static_cast<std::size_t>(i)];
+        if (side != Side::both) {
+            if (blocks(action) != (side == Side::blocking)) continue;
+            if (!take_turn(action)) return;
+        }
+        if (auto done = perform(i); !done) {
+            fail(std::move(done).error(), action.runner, other_end(action));
+            if (side != Side::both) state_.progress.stop();
+            return;
+        }
+        if (side != Side::both && (action.awaited || blocks(action))) state_.progress.done(i);
+    }
+}
+
+/// Until the other thread has done what the action waits for; false if it stopped.
+bool Run::take_turn(const Action& action) {
+    for (std::uint32_t w = action.first_wait; w < action.last_wait; ++w) {
+        const Action& other = program_.actions[static_cast<std::size_t>(waits()[w])];
+        if (blocks(other) != blocks(action) && !state_.progress.wait(waits()[w])) return false;
+    }
+    return true;
+}
+
+Result<> Run::perform(std::int32_t number) {
+    const Action& action = program_.actions[static_cast<std::size_t>(number)];
+    if (action.kind == Action::Kind::copy && is_up_to_date(action)) return skip(number, action);
+    if (state_.lanes.enter(action.runner, action.lane)) {
+        HEDDLE_TRY(wait_for_last_run(action.runner, action.lane));
+    }
+    HEDDLE_TRY(wait_for_others(action, action.runner, action.lane));
+    const bool is_blocking = blocks(action);
+    if (watch_ && is_blocking) {
+        Timing& timing = watch_->of(number);
+        timing.submitted = timing.start = watch_->now();
+    } else if (watch_) {
+        HEDDLE_TRY(watch_->before(number, team_[action.runner], stream_of(action)));
+    }
+    HEDDLE_TRY(do_it(action));
+    if (is_blocking) {
+        if (watch_) watch_->of(number).end = watch_->now();
+        return ok();
+    }
+    if (watch_) {
+        HEDDLE_TRY(watch_->after(number, Lanes::number(action.runner, action.lane),
+                                 team_[action.runner], stream_of(action)));
+    }
+    const auto i = static_cast<std::size_t>(number);
+    if (state_.prepared.is_marked[i] != 0) {
+        HEDDLE_TRY(set(state_.prepared.marks[i], stream_of(action)));
+    }
+    if (options_.synchronous) return heddle::finish(stream_of(action));
+    return ok();
+}
+
+/// For a copy whose bytes are in place. Whoever waits for it relies on what it waits for as well,
+/// and on what comes before it in its lane.
+Result<> Run::skip(std::int32_t number, const Action& action) {
+    ++state_.copies_skipped;
+    if (watch_) {
+        Timing& timing = watch_->of(number);
+        timing.submitted = timing.start = timing.end = watch_->now();
+        timing.skipped = true;
+    }
+    const auto i = static_cast<std::size_t>(number);
+    const bool has_waits = action.first_wait != action.last_wait;
+    if (!has_waits && !state_.lanes.has_entered(action.runner, action.lane)) return ok();
+    HEDDLE_TRY(wait_for_others(action, action.runner, action.lane));
+    if (state_.prepared.is_marked[i] == 0 || blocks(action)) return ok();
+    return set(state_.prepared.marks[i], stream_of(action));
+}
+
+Result<> Run::do_it(const Action& action) {
+    switch (action.kind) {
+        case Action::Kind::copy:
+            return copy(action);
+        case Action::Kind::compute:
+            return compute(action);
+        case Action::Kind::write_back:
+            return write_back(action);
+    }
+    return ok();
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+Result<> Run::wait_for_others(const Action& action, RunnerId runner, Lane lane) {
+    for (std::uint32_t w = action.first_wait; w < action.last_wait; ++w) {
+        const auto i = static_cast<std::size_t>(waits()[w]);
+        if (blocks(program_.actions[i])) continue;  // it was done when it was submitted
+        HEDDLE_TRY(state_.lanes.wait(runner, lane, state_.prepared.marks[i]));
+    }
+    return ok();
+}
+
+/// For the first action of a lane.
+Result<> Run::wait_for_last_run(RunnerId runner, Lane lane) {
+    if (!overlaps_) return state_.lanes.wait_for_all(runner, lane);
+    if (lane == Lane::compute) {
+        // It writes what the last run's copies may still be reading.
+        for (const Prepared::CopyOut& out : state_.prepared.copies_out) {
+            if (out.runner != runner) continue;
+            const auto i = static_cast<std::size_t>(out.action);
+            HEDDLE_TRY(state_.lanes.wait(runner, lane, state_.prepared.marks[i]));
+        }
+    }
+    if (lane == Lane::upload) {
+        return state_.lanes.wait_for_slot(runner, lane, runner, options_.slot);
+    }
+    return ok();
+}
+
+}  // namespace heddle::sched

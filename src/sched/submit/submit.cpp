@@ -1,0 +1,94 @@
+#include "sched/submit/submit.hpp"
+
+#include <array>
+
+#include "runtime/buffer.hpp"
+#include "runtime/placement.hpp"
+#include "runtime/transfer.hpp"
+#include "sched/submit/run.hpp"
+
+namespace heddle::sched {
+namespace {
+
+/// Takes from the backend what it keeps to itself until it is next given a graph: the failure of a
+/// copy that could not be told. It belongs to a run that has failed already.
+void take_old_failure(Stream& stream) {
+    Graph nothing{};
+    static_cast<void>(compute(stream, nothing));
+}
+
+Result<bool> echoes(const Runner& runner) {
+    std::array<float, 16> said{}, heard{};
+    for (std::size_t i = 0; i < said.size(); ++i) said[i] = static_cast<float>(i) + 0.5F;
+
+    Tensor probe{};
+    probe.type = GGML_TYPE_F32;
+    set_name(probe, "probe");
+    for (std::size_t d = 0; d < 4; ++d) {
+        probe.ne[d] = d == 0 ? static_cast<std::int64_t>(said.size()) : 1;
+        probe.nb[d] = d == 0 ? sizeof(float) : sizeof said;
+    }
+    HEDDLE_TRY_ASSIGN(Buffer* const allocated,
+                      allocate(*runner.type, alloc_size_of(*runner.type, probe)));
+    const OwnedBuffer buffer(allocated);
+    HEDDLE_TRY_ASSIGN(void* const base, base_of(*buffer));
+    HEDDLE_TRY(place_tensor(*buffer, probe, base));
+    HEDDLE_TRY(write_tensor_async(*runner.stream, probe, said.data(), 0, sizeof said));
+    HEDDLE_TRY(finish(*runner.stream));
+    HEDDLE_TRY(read_tensor_async(*runner.stream, probe, heard.data(), 0, sizeof heard));
+    HEDDLE_TRY(finish(*runner.stream));
+    return said == heard;
+}
+
+}  // namespace
+
+Submitter::Submitter(Team& team) : team_(team), state_(std::make_unique<RunState>(team)) {}
+
+Submitter::~Submitter() {
+    RunnerId culprit = kNobody;
+    static_cast<void>(state_->lanes.finish_all(false, culprit));
+}
+
+Result<> Submitter::run(const GraphIndex& index, Splits& splits, const Program& program,
+                        const RunOptions& options) {
+    failed_ = kNobody;
+    Run run(*state_, team_, index, splits, program, options);
+    auto submitted = run.submit();
+    if (submitted) return ok();
+    auto failed = failed_with(std::move(submitted).error(), run.culprit());
+    if (failed_ != kNobody && run.suspect() != kNobody && !answers(run.suspect())) {
+        failed_ = run.suspect();
+    }
+    return failed;
+}
+
+Result<> Submitter::synchronize() {
+    RunnerId culprit = kNobody;
+    auto finished = state_->lanes.finish_all(true, culprit);
+    if (finished) return ok();
+    return failed_with(std::move(finished).error(), culprit);
+}
+
+Result<> Submitter::failed_with(Error error, RunnerId culprit) {
+    RunnerId another = kNobody;
+    static_cast<void>(state_->lanes.finish_all(true, another));
+    if (error.code == Errc::aborted) return error;
+    ++state_->failures;
+    state_->lanes.forget_refusals();
+    for (const Runner& runner : team_.runners()) {
+        if (runner.is_async && runner.available) take_old_failure(*runner.stream);
+    }
+    if (error.code == Errc::device && culprit != team_.last()) failed_ = culprit;
+    return error;
+}
+
+std::uint64_t Submitter::copies_made() const { return state_->copies_made; }
+std::uint64_t Submitter::copies_skipped() const { return state_->copies_skipped; }
+
+bool Submitter::answers(RunnerId runner) {
+    take_old_failure(*team_[runner].stream);
+    auto answer = echoes(team_[runner]);
+    return answer && *answer;
+}
+
+}  // namespace heddle::sched
