@@ -2,166 +2,159 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "core/prefetch.hpp"
 
 namespace heddle::sched {
 namespace {
 
-static_assert(kMaxSources <= 16, "one bit for each source slot");
+/// So many tensors are compared before somebody is told: they stay in the nearest caches.
+constexpr TensorId kStretch = 32;
 
-/// Mixes two words so that every bit of the result depends on every bit of them.
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = Wide(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xd1b54a32d192ed03u);
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
-std::uint64_t pair_of(std::uint32_t low, std::uint32_t high) {
-    return low | static_cast<std::uint64_t>(high) << 32;
+/// Digests with different kinds of memory differ, too.
+Digest with_memory(const Digest& digest, std::uint64_t memory) {
+    return {digest.low, digest.high ^ memory};
 }
 
 }  // namespace
 
-/// Two chains of multiplications side by side: neither waits for the other.
-Fingerprint::Digest Fingerprint::digest_of(const Tensor& t, std::uint64_t memory) {
-    constexpr std::size_t kWords = GGML_MAX_OP_PARAMS / sizeof(std::uint64_t);
-    std::uint64_t params[kWords];
-    std::memcpy(params, t.op_params, sizeof params);
+/// Which kind of memory tensors are in. Most are in the same buffer as the one before.
+class Fingerprint::Memories {
+public:
+    explicit Memories(OwnBuffers own) : own_(own) {}
 
-    const auto extent = [&](int i) { return static_cast<std::uint64_t>(t.ne[i]); };
-    std::uint64_t a = mix(extent(0), extent(1));
-    std::uint64_t b = mix(extent(2), extent(3));
-    a = mix(a + t.nb[0], t.nb[1]);
-    b = mix(b + t.nb[2], t.nb[3]);
-    for (std::size_t i = 0; i < kWords; i += 4) {
-        a = mix(a + params[i], params[i + 1]);
-        b = mix(b + params[i + 2], params[i + 3]);
+    /// Views have the memory of their root, whatever they say themselves: a graph that has just
+    /// been built and one that has run say different things.
+    std::uint64_t kind(bool is_view, const Buffer* buffer, bool has_data) {
+        if (is_view) return kView;
+        if (buffer == nullptr) return has_data ? kBare : kNone;
+        if (buffer != last_) {
+            last_ = buffer;
+            last_kind_ = kind_of(*buffer);
+        }
+        return has_data || last_kind_ == kNone ? last_kind_ : ~last_kind_;
     }
-    a = mix(a + pair_of(static_cast<std::uint32_t>(t.type), static_cast<std::uint32_t>(t.op)),
-            static_cast<std::uint32_t>(t.flags));
-    b = mix(b + memory, t.view_offs);
-    return {a, b};
-}
+    std::uint64_t kind(const Tensor& tensor) {
+        return kind(tensor.view_src != nullptr, tensor.buffer, tensor.data != nullptr);
+    }
 
-/// Views have the memory of their root, whatever they say themselves: a graph that has just been
-/// built and one that has run say different things.
-std::uint64_t Fingerprint::memory_kind(const Tensor& tensor, OwnBuffers own) {
-    constexpr std::uint64_t kNone = 0, kBare = 1, kView = 2;
-    if (tensor.view_src != nullptr) return kView;
-    if (tensor.buffer == nullptr) return tensor.data == nullptr ? kNone : kBare;
-    if (std::ranges::find(own, tensor.buffer) != own.end()) return kNone;
-    const std::uint64_t usage = static_cast<std::uint32_t>(tensor.buffer->usage);
-    const std::uint64_t type = std::bit_cast<std::uintptr_t>(tensor.buffer->buft);
-    return mix(type, usage << 1 | (tensor.data == nullptr));
-}
+private:
+    static constexpr std::uint64_t kNone = 0, kBare = 1, kView = 2;
+
+    std::uint64_t kind_of(const Buffer& buffer) const {
+        if (std::ranges::find(own_, &buffer) != own_.end()) return kNone;
+        // Far apart, so that neither address nor usage looks like another kind.
+        const std::uint64_t usage = static_cast<std::uint32_t>(buffer.usage);
+        return std::bit_cast<std::uintptr_t>(buffer.buft) ^ (usage + 1) * 0x9e3779b97f4a7c15u;
+    }
+
+    OwnBuffers own_;
+    const Buffer* last_ = nullptr;
+    std::uint64_t last_kind_ = kNone;
+};
 
 void Fingerprint::take(const GraphIndex& index, OwnBuffers own) {
-    taken_ = false;
-    const std::span<const TensorId> nodes = index.nodes(), leafs = index.leafs();
-    nodes_ = nodes.size();
-    leafs_ = leafs.size();
+    index_ = nullptr;
+    const auto size = static_cast<TensorId>(index.size());
+    nodes_ = static_cast<TensorId>(index.nodes().size());
+    listed_ = nodes_ + static_cast<TensorId>(index.leafs().size());
+    // A tensor that is listed twice has one number: places do not say which one is meant then.
+    if (index.is_listed(listed_) || (listed_ > 0 && !index.is_listed(listed_ - 1))) return;
+    const auto outside = index.tensors().subspan(static_cast<std::size_t>(listed_));
+    outside_.assign(outside.begin(), outside.end());
 
-    constexpr std::uint32_t kNowhere = UINT32_MAX;
-    std::vector<std::uint32_t> place_of(index.size(), kNowhere);
-    std::vector<TensorId> ids(nodes.begin(), nodes.end());
-    ids.insert(ids.end(), leafs.begin(), leafs.end());
-    for (std::size_t place = 0; place < ids.size(); ++place) {
-        std::uint32_t& known = place_of[static_cast<std::size_t>(ids[place])];
-        if (known != kNowhere) return;  // listed twice: places do not say which tensor is meant
-        known = static_cast<std::uint32_t>(place);
+    digests_.resize(index.size());
+    Memories listed(own), others({});
+    for (TensorId id = 0; id < size; ++id) {
+        if (index.is_deep_view(id)) return;
+        Memories& memories = id < listed_ ? listed : others;
+        const std::uint64_t memory =
+            memories.kind(index.root(id) != id, index.facts(id).buffer, index.had_data(id));
+        digests_[static_cast<std::size_t>(id)] = with_memory(index.digest(id), memory);
     }
-    outside_.clear();
-    for (std::size_t id = 0; id < index.size(); ++id) {
-        if (place_of[id] != kNowhere) continue;
-        place_of[id] = static_cast<std::uint32_t>(ids.size());
-        ids.push_back(static_cast<TensorId>(id));
-        outside_.push_back(&index[ids.back()]);
-    }
-
-    digests_.resize(ids.size());
-    roots_.resize(ids.size());
-    source_slots_.assign(nodes_, 0);
-    first_source_.resize(nodes_);
-    sources_.clear();
-    const std::size_t listed = nodes_ + leafs_;
-    for (std::size_t place = 0; place < ids.size(); ++place) {
-        if (place + kReadAhead < ids.size()) prefetch(&index[ids[place + kReadAhead]]);
-        const TensorId id = ids[place];
-        const Tensor& tensor = index[id];
-        const Tensor* const root = &index[index.root(id)];
-        if (root != (tensor.view_src != nullptr ? tensor.view_src : &tensor)) return;
-        roots_[place] = place_of[static_cast<std::size_t>(index.root(id))];
-        const OwnBuffers ours = place < listed ? own : OwnBuffers{};
-        digests_[place] = digest_of(tensor, memory_kind(tensor, ours));
-        if (place >= nodes_) continue;
-        first_source_[place] = static_cast<std::uint32_t>(sources_.size());
-        auto known = index.sources(id).begin();
-        for (unsigned slot = 0; slot < kMaxSources; ++slot) {
-            const Tensor* const source = tensor.src[slot];
-            if (source == nullptr) continue;
-            source_slots_[place] |= static_cast<std::uint16_t>(1u << slot);
-            // A node may name itself as its source, as copies do: then it needs no looking up.
-            const TensorId read = source == &tensor ? id : known->tensor;
-            if (known != index.sources(id).end() && known->slot == slot) ++known;
-            sources_.push_back(place_of[static_cast<std::size_t>(read)]);
-        }
-    }
-    taken_ = true;
+    index_ = &index;
 }
 
-bool Fingerprint::same_node(std::size_t place, const Tensor& node, OwnBuffers own) const {
-    const Tensor* const root = tensors_[roots_[place]];
-    if (root != (node.view_src != nullptr ? node.view_src : &node)) return false;
-    const std::uint32_t* source = sources_.data() + first_source_[place];
-    const std::uint32_t slots = source_slots_[place];
-    for (unsigned slot = 0; slot < kMaxSources; ++slot) {
-        const Tensor* const expected = (slots >> slot & 1) != 0 ? tensors_[*source++] : nullptr;
+/// Whether it reads the same tensors in the same slots.
+inline bool Fingerprint::same_node(TensorId id, const Tensor& node) const {
+    if (id > 0 && tensor(id) == tensor(id - 1)) return false;
+    // Addresses are not so large that ten of them wrap: equal sums leave nothing for other slots.
+    std::uintptr_t sum = 0;
+    for (const Tensor* source : node.src) sum += std::bit_cast<std::uintptr_t>(source);
+    for (const auto [source, slot] : index_->sources(id)) {
+        const Tensor* const expected = tensor(source);
         if (node.src[slot] != expected) return false;
+        sum -= std::bit_cast<std::uintptr_t>(expected);
     }
-    return digest_of(node, memory_kind(node, own)) == digests_[place];
+    return sum == 0 && same_leaf(id, node);
 }
 
-/// Tensors in neither list. All of them are known to be there: the lists' tensors refer to the
-/// views among them, and those to their roots.
-bool Fingerprint::same_outside(OwnBuffers own) const {
-    const std::size_t begin = nodes_ + leafs_;
-    for (std::size_t place = begin; place < tensors_.size(); ++place) {
-        if (roots_[place] == place) continue;
-        if (tensors_[place]->view_src != tensors_[roots_[place]]) return false;
-    }
-    for (std::size_t place = begin; place < tensors_.size(); ++place) {
-        if (place + kReadAhead < tensors_.size()) prefetch(tensors_[place + kReadAhead]);
-        const Tensor& tensor = *tensors_[place];
-        if (roots_[place] == place && tensor.view_src != nullptr) return false;
-        if (digest_of(tensor, memory_kind(tensor, own)) != digests_[place]) return false;
+/// Whether it is a view of the same tensor, or none.
+inline bool Fingerprint::same_leaf(TensorId id, const Tensor& leaf) const {
+    return tensor(index_->root(id)) == (leaf.view_src != nullptr ? leaf.view_src : &leaf);
+}
+
+/// Roots of views are wanted by whoever is told of them. Those that are nodes are near anyway.
+[[gnu::always_inline]] inline void Fingerprint::fetch_ahead(TensorId id) const {
+    const std::size_t ahead = static_cast<std::size_t>(id) + kReadAhead;
+    if (ahead >= tensors_.size()) return;
+    prefetch(tensors_[ahead]);
+    const auto soon = static_cast<TensorId>(ahead);
+    const TensorId root = index_->root(soon);
+    if (root >= nodes_ && root != soon) prefetch_place(tensor(root));
+}
+
+bool Fingerprint::same_listed(TensorId begin, TensorId end, Memories& memories) const {
+    for (TensorId id = begin; id < end; ++id) {
+        fetch_ahead(id);
+        if (tensor(id) == nullptr) return false;
+        const Tensor& each = *tensor(id);
+        if (!(id < nodes_ ? same_node(id, each) : same_leaf(id, each))) return false;
+        const Digest digest = with_memory(digest_of(each), memories.kind(each));
+        if (digest != digests_[static_cast<std::size_t>(id)]) return false;
     }
     return true;
 }
 
-bool Fingerprint::matches(const Graph& graph, OwnBuffers own) const {
+/// Tensors in neither list. All of them are known to be there: the lists' tensors refer to the
+/// views among them, and those to their roots.
+bool Fingerprint::same_outside() const {
+    const auto size = static_cast<TensorId>(tensors_.size());
+    for (TensorId id = listed_; id < size; ++id) {
+        const TensorId root = index_->root(id);
+        if (root != id && tensor(id)->view_src != tensor(root)) return false;
+    }
+    Memories memories({});
+    for (TensorId id = listed_; id < size; ++id) {
+        const std::size_t ahead = static_cast<std::size_t>(id) + kReadAhead;
+        if (ahead < tensors_.size()) prefetch(tensors_[ahead]);
+        const Tensor& each = *tensor(id);
+        if (index_->root(id) == id && each.view_src != nullptr) return false;
+        const Digest digest = with_memory(digest_of(each), memories.kind(each));
+        if (digest != digests_[static_cast<std::size_t>(id)]) return false;
+    }
+    return true;
+}
+
+bool Fingerprint::matches(const Graph& graph, OwnBuffers own, const Alike& alike) const {
     const std::span<Tensor*const> nodes = nodes_of(graph), leafs = leafs_of(graph);
-    if (!taken_ || nodes.size() != nodes_ || leafs.size() != leafs_) return false;
-    tensors_.clear();
-    tensors_.insert(tensors_.end(), nodes.begin(), nodes.end());
+    if (index_ == nullptr || nodes.size() != static_cast<std::size_t>(nodes_) ||
+        leafs.size() != static_cast<std::size_t>(listed_ - nodes_)) {
+        return false;
+    }
+    tensors_.assign(nodes.begin(), nodes.end());
     tensors_.insert(tensors_.end(), leafs.begin(), leafs.end());
     tensors_.insert(tensors_.end(), outside_.begin(), outside_.end());
 
-    const std::size_t listed = nodes_ + leafs_;
-    for (std::size_t place = 0; place < nodes_; ++place) {
-        if (place + kReadAhead < listed) prefetch(tensors_[place + kReadAhead]);
-        if (place > 0 && tensors_[place] == tensors_[place - 1]) return false;
-        if (!same_node(place, *tensors_[place], own)) return false;
+    Memories memories(own);
+    for (TensorId begin = 0, end = 0; begin < listed_; begin = end) {
+        end = std::min(begin + kStretch, listed_);
+        if (!same_listed(begin, end, memories)) return false;
+        if (!alike) continue;
+        alike(begin, std::span(tensors_).subspan(static_cast<std::size_t>(begin),
+                                                 static_cast<std::size_t>(end - begin)));
     }
-    for (std::size_t place = nodes_; place < listed; ++place) {
-        if (place + kReadAhead < tensors_.size()) prefetch(tensors_[place + kReadAhead]);
-        const Tensor& leaf = *tensors_[place];
-        if ((leaf.view_src != nullptr ? leaf.view_src : &leaf) != tensors_[roots_[place]])
-            return false;
-        if (digest_of(leaf, memory_kind(leaf, own)) != digests_[place]) return false;
-    }
-    return same_outside({});
+    return same_outside();
 }
 
 }  // namespace heddle::sched

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,41 +18,38 @@ public:
     /// them, from an earlier run, count as having none.
     using OwnBuffers = std::span<const Buffer* const>;
 
-    /// Of the graph in `index`.
+    /// Told of tensors that are like those of the graph the fingerprint is of, from number `first`
+    /// on, while they are near: a few at a time, in the order of the lists. Others may still
+    /// differ.
+    using Alike = std::function<void(TensorId first, std::span<Tensor* const> tensors)>;
+
+    /// Of the graph in `index`, which has to stay as it is until `clear`; it may be rebound.
     void take(const GraphIndex& index, OwnBuffers own);
 
     /// Whether `graph` is the same but for addresses. Reads every tensor once; tensors in neither
     /// list of the graph must be the very same ones. Never looks at tensors of the old graph that
     /// the new one does not know.
-    bool matches(const Graph& graph, OwnBuffers own) const;
+    bool matches(const Graph& graph, OwnBuffers own, const Alike& alike = {}) const;
 
-    void clear() { taken_ = false; }
+    void clear() { index_ = nullptr; }
 
 private:
-    /// What is known of a tensor but its wiring.
-    struct Digest {
-        std::uint64_t first = 0, second = 0;
-        bool operator==(const Digest&) const = default;
-    };
-    static Digest digest_of(const Tensor& tensor, std::uint64_t memory);
-    static std::uint64_t memory_kind(const Tensor& tensor, OwnBuffers own);
+    class Memories;
 
-    bool same_node(std::size_t place, const Tensor& node, OwnBuffers own) const;
-    bool same_outside(OwnBuffers own) const;
+    void fetch_ahead(TensorId id) const;
+    bool same_node(TensorId id, const Tensor& node) const;
+    bool same_leaf(TensorId id, const Tensor& leaf) const;
+    bool same_listed(TensorId begin, TensorId end, Memories& memories) const;
+    bool same_outside() const;
+    Tensor* tensor(TensorId id) const { return tensors_[static_cast<std::size_t>(id)]; }
 
-    bool taken_ = false;
-    std::size_t nodes_ = 0, leafs_ = 0;  ///< lengths of the lists
+    const GraphIndex* index_ = nullptr;  ///< null: nothing is like it
+    TensorId nodes_ = 0, listed_ = 0;    ///< numbers end: of nodes, and of leafs
+    std::vector<Digest> digests_;        ///< of each tensor, with its kind of memory
+    std::vector<Tensor*> outside_;       ///< the tensors in neither list
 
-    // By place: nodes, then leafs, then tensors in neither list.
-    std::vector<Digest> digests_;
-    std::vector<std::uint32_t> roots_;         ///< place of what it is a view of; its own otherwise
-    std::vector<std::uint16_t> source_slots_;  ///< of nodes: one bit for each source there is
-    std::vector<std::uint32_t> first_source_;  ///< of nodes: where its sources begin below
-    std::vector<std::uint32_t> sources_;       ///< places
-    std::vector<const Tensor*> outside_;       ///< the tensors in neither list
-
-    /// The tensor at each place of the graph being compared: kept for its memory.
-    mutable std::vector<const Tensor*> tensors_;
+    /// The tensors of the graph being compared, by number: kept for its memory.
+    mutable std::vector<Tensor*> tensors_;
 };
 
 }  // namespace heddle::sched

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "backends/sim/test_support.hpp"
@@ -167,6 +168,54 @@ TEST_F(FingerprintTest, AGraphThatListsANodeTwiceIsNeverTheSame) {
     ggml_graph_add_node(first.graph, first.out);
     take(first);
     EXPECT_FALSE(print.matches(*first.graph, {}));
+}
+
+TEST_F(FingerprintTest, AGraphOfAViewOfAViewIsNeverTheSame) {
+    Tensor* const inner = ggml_view_1d(first.bench.context(), first.product, 4, 0);
+    Tensor* const outer = ggml_view_1d(first.bench.context(), first.product, 2, 0);
+    outer->view_src = inner;
+    ggml_build_forward_expand(first.graph, inner);
+    ggml_build_forward_expand(first.graph, outer);
+    take(first);
+    EXPECT_FALSE(print.matches(*first.graph, {}));
+}
+
+TEST_F(FingerprintTest, AListWithAHoleDoesNotMatch) {
+    EXPECT_FALSE(survives([](Small& s) { s.graph->nodes[2] = nullptr; }));
+    EXPECT_FALSE(survives([](Small& s) { s.graph->leafs[0] = nullptr; }));
+}
+
+/// Tensors that somebody was told of, by number.
+std::vector<Tensor*> told_of(const Fingerprint& print, const Graph& graph) {
+    std::vector<Tensor*> told;
+    print.matches(graph, {}, [&](TensorId begin, std::span<Tensor* const> tensors) {
+        EXPECT_EQ(static_cast<std::size_t>(begin), told.size());
+        told.insert(told.end(), tensors.begin(), tensors.end());
+    });
+    return told;
+}
+
+TEST_F(FingerprintTest, ItTellsOfTensorsThatAreAlike) {
+    const auto add_nodes = [](Small& small) {
+        for (int i = 0; i < 50; ++i) {
+            small.out = ggml_silu(small.bench.context(), small.out);
+            ggml_build_forward_expand(small.graph, small.out);
+        }
+    };
+    add_nodes(first);
+    take(first);
+    Small other;
+    add_nodes(other);
+    std::vector<Tensor*> all(nodes_of(*other.graph).begin(), nodes_of(*other.graph).end());
+    all.insert(all.end(), leafs_of(*other.graph).begin(), leafs_of(*other.graph).end());
+    EXPECT_EQ(told_of(print, *other.graph), all);
+
+    other.out->op_params[0] ^= 1;  // of the last node
+    const auto told = told_of(print, *other.graph);
+    EXPECT_LT(told.size(), nodes_of(*other.graph).size());
+    EXPECT_TRUE(std::ranges::equal(told, std::span(all).first(told.size())));
+    nodes_of(*other.graph)[0]->flags ^= GGML_TENSOR_FLAG_OUTPUT;
+    EXPECT_TRUE(told_of(print, *other.graph).empty());
 }
 
 TEST_F(FingerprintTest, ANodeThatIsItsOwnSourceIsTheSameAgain) {

@@ -1,5 +1,6 @@
 #include "sched/graph_index.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/prefetch.hpp"
@@ -10,6 +11,13 @@ namespace {
 bool is_view_op(Op op) {
     return op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
            op == GGML_OP_TRANSPOSE;
+}
+
+/// Where a tensor goes in a hash table of `mask` + 1 slots, a power of two, if that is free.
+/// Tensors made one after the other lie in equal distances, which the golden ratio spreads evenly.
+std::size_t home_slot(const Tensor* tensor, std::size_t mask) {
+    const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(tensor));
+    return ((address >> 4) * 0x9E3779B97F4A7C15u >> 32) & mask;
 }
 
 /// Views are made of roots, so a longer chain was put together by hand, perhaps into a ring.
@@ -26,16 +34,33 @@ Result<> GraphIndex::read(const Graph& graph) {
     first_source_.clear();
     sources_.clear();
     facts_.clear();
-    only_looks_.clear();
+    digests_.clear();
+    marks_.clear();
     HEDDLE_TRY(enter_lists(graph));
 
     // Sources and roots in neither list are entered on the way, behind all others.
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-        if (i + kReadAhead < tensors_.size()) prefetch(tensors_[i + kReadAhead]);
+        fetch_ahead(i);
         HEDDLE_TRY(read_tensor(static_cast<TensorId>(i)));
     }
     graph_ = &graph;
     return ok();
+}
+
+[[gnu::always_inline]] inline void GraphIndex::prefetch_slot(const Tensor* tensor) const {
+    prefetch_line(&slots_[home_slot(tensor, slots_.size() - 1)]);
+}
+
+/// Tensors first, then where what they point to is in the table.
+[[gnu::always_inline]] inline void GraphIndex::fetch_ahead(std::size_t i) const {
+    if (i + kReadAhead >= tensors_.size()) return;
+    prefetch(tensors_[i + kReadAhead]);
+    const Tensor& soon = *tensors_[i + kReadAhead / 2];
+    if (soon.view_src != nullptr) prefetch_slot(soon.view_src);
+    for (const Tensor* source : soon.src) {
+        if (source == nullptr) break;
+        prefetch_slot(source);
+    }
 }
 
 /// Gives the listed tensors their numbers, and every node room for where its sources begin.
@@ -44,20 +69,25 @@ Result<> GraphIndex::enter_lists(const Graph& graph) {
     fill_table(nodes.size() + leafs.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         if (nodes[i] == nullptr) return invalid("node ", i, " of the graph is NULL");
+        if (i + kReadAhead < nodes.size()) prefetch_slot(nodes[i + kReadAhead]);
         nodes_.push_back(enter(*nodes[i]));
     }
     first_source_.assign(tensors_.size() + 1, 0);
     for (std::size_t i = 0; i < leafs.size(); ++i) {
         if (leafs[i] == nullptr) return invalid("leaf ", i, " of the graph is NULL");
+        if (i + kReadAhead < leafs.size()) prefetch_slot(leafs[i + kReadAhead]);
         leafs_.push_back(enter(*leafs[i]));
     }
+    listed_ = static_cast<TensorId>(tensors_.size());
     return ok();
 }
 
 Result<> GraphIndex::read_tensor(TensorId id) {
     Tensor& tensor = (*this)[id];
     facts_.push_back({tensor.buffer, tensor.flags, tensor.op});
-    only_looks_.push_back(is_view_op(tensor.op) ? 1 : 0);
+    digests_.push_back(digest_of(tensor));
+    marks_.push_back(static_cast<std::uint8_t>((is_view_op(tensor.op) ? kOnlyLooks : 0) |
+                                               (tensor.data != nullptr ? kHadData : 0)));
     if (is_node(id)) {
         for (int slot = 0; slot < kMaxSources; ++slot) {
             if (tensor.src[slot] == nullptr) continue;
@@ -71,6 +101,7 @@ Result<> GraphIndex::read_tensor(TensorId id) {
         return ok();
     }
     HEDDLE_TRY_ASSIGN(Tensor* const root, find_root(tensor));
+    if (root != tensor.view_src) marks_.back() |= kDeepView;
     roots_.push_back(enter(*root));
     return ok();
 }
@@ -90,13 +121,19 @@ Result<Tensor*> GraphIndex::find_root(Tensor& tensor) const {
 void GraphIndex::rebind(const Graph& graph) {
     graph_ = &graph;
     const auto nodes = nodes_of(graph), leafs = leafs_of(graph);
+    table_is_stale_ = true;
+    if (static_cast<std::size_t>(listed_) == nodes.size() + leafs.size()) {
+        // None is listed twice: numbers are places.
+        std::ranges::copy(nodes, tensors_.begin());
+        std::ranges::copy(leafs, tensors_.begin() + static_cast<std::ptrdiff_t>(nodes.size()));
+        return;
+    }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         tensors_[static_cast<std::size_t>(nodes_[i])] = nodes[i];
     }
     for (std::size_t i = 0; i < leafs.size(); ++i) {
         tensors_[static_cast<std::size_t>(leafs_[i])] = leafs[i];
     }
-    table_is_stale_ = true;
 }
 
 TensorId GraphIndex::find(const Tensor* tensor) const {
@@ -119,10 +156,8 @@ TensorId GraphIndex::enter(Tensor& tensor) {
 
 /// The slot of the tensor, or the free one where it would go. At least half of the table is free.
 std::size_t GraphIndex::probe(const Tensor* tensor) const {
-    constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // spreads equal distances evenly
-    const auto key = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(tensor));
     const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = (key >> 4) * golden >> hash_shift_;
+    std::size_t slot = home_slot(tensor, mask);
     while (slots_[slot] != 0 && tensors_[slots_[slot] - 1] != tensor) slot = (slot + 1) & mask;
     return slot;
 }
@@ -130,7 +165,6 @@ std::size_t GraphIndex::probe(const Tensor* tensor) const {
 /// Makes a table with room for so many tensors and enters those that are known.
 void GraphIndex::fill_table(std::size_t tensors) const {
     const std::size_t size = std::bit_ceil(2 * tensors + 16);
-    hash_shift_ = 64 - std::countr_zero(size);
     slots_.assign(size, 0);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
         slots_[probe(tensors_[i])] = static_cast<std::uint32_t>(i + 1);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/graph.hpp"
+#include "sched/digest.hpp"
 
 namespace heddle::sched {
 
@@ -43,6 +44,7 @@ public:
     const Graph& graph() const { return *graph_; }
     std::size_t size() const { return tensors_.size(); }
     Tensor& operator[](TensorId id) const { return *tensors_[static_cast<std::size_t>(id)]; }
+    std::span<Tensor* const> tensors() const { return tensors_; }
 
     /// The tensor at each place of the lists. A node that is listed twice has one number.
     std::span<const TensorId> nodes() const { return nodes_; }
@@ -62,10 +64,23 @@ public:
         return static_cast<std::size_t>(id) + 1 < first_source_.size();
     }
 
+    /// In one of the lists: these have the lowest numbers.
+    bool is_listed(TensorId id) const { return id < listed_; }
+
     const Facts& facts(TensorId id) const { return facts_[static_cast<std::size_t>(id)]; }
 
+    /// All that decides how it is scheduled but its wiring and its memory, when the graph was read.
+    const Digest& digest(TensorId id) const { return digests_[static_cast<std::size_t>(id)]; }
+
+    /// Whether it had an address, or a buffer at least, when the graph was read.
+    bool had_data(TensorId id) const { return has_mark(id, kHadData); }
+    bool had_memory(TensorId id) const { return had_data(id) || facts(id).buffer != nullptr; }
+
     /// Only another look at memory: VIEW, RESHAPE, PERMUTE, TRANSPOSE. Nothing is computed.
-    bool only_looks(TensorId id) const { return only_looks_[static_cast<std::size_t>(id)] != 0; }
+    bool only_looks(TensorId id) const { return has_mark(id, kOnlyLooks); }
+
+    /// A view of a view: others are views of their roots.
+    bool is_deep_view(TensorId id) const { return has_mark(id, kDeepView); }
 
     /// Computed into memory of another tensor: it changes what others read.
     bool writes_root(TensorId id) const { return is_node(id) && root(id) != id && !only_looks(id); }
@@ -73,6 +88,13 @@ public:
     TensorId find(const Tensor* tensor) const;  ///< kNoTensor if the graph does not know it
 
 private:
+    enum Mark : std::uint8_t { kOnlyLooks = 1, kHadData = 2, kDeepView = 4 };
+    bool has_mark(TensorId id, Mark mark) const {
+        return (marks_[static_cast<std::size_t>(id)] & mark) != 0;
+    }
+
+    void fetch_ahead(std::size_t i) const;
+    void prefetch_slot(const Tensor* tensor) const;
     Result<> enter_lists(const Graph& graph);
     Result<> read_tensor(TensorId id);
     Result<Tensor*> find_root(Tensor& tensor) const;
@@ -81,14 +103,15 @@ private:
     void fill_table(std::size_t tensors) const;
 
     const Graph* graph_ = nullptr;
+    TensorId listed_ = 0;  ///< how many
     std::vector<Tensor*> tensors_;
     std::vector<TensorId> nodes_, leafs_, roots_;
     std::vector<std::uint32_t> first_source_;  ///< one more than there are nodes
     std::vector<Source> sources_;
     std::vector<Facts> facts_;
-    std::vector<std::uint8_t> only_looks_;
+    std::vector<Digest> digests_;
+    std::vector<std::uint8_t> marks_;
     mutable std::vector<std::uint32_t> slots_;  ///< a hash table: 1 + number, 0 is free
-    mutable int hash_shift_ = 0;                ///< 64 less the bits of a slot's number
     mutable bool table_is_stale_ = false;       ///< after `rebind`, until somebody asks
 };
 

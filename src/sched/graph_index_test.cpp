@@ -196,5 +196,52 @@ TEST_F(GraphIndexTest, TheTableGrowsWithTensorsInNeitherList) {
     }
 }
 
+TEST_F(GraphIndexTest, ItKeepsWhatTensorsSaidOfTheirMemory) {
+    Tensor* leaf = context.f32({1});
+    Tensor* stray = context.f32({1});
+    Tensor* bare = context.f32({1});
+    float memory = 0;
+    bare->data = &memory;
+    Tensor* a = context.node({leaf, stray, bare});
+    lists.nodes = {a};
+    lists.leafs = {leaf, bare};
+    ASSERT_TRUE(index.read(lists.graph()));
+    bare->data = nullptr;
+    EXPECT_TRUE(index.had_memory(index.find(bare)));
+    EXPECT_TRUE(index.had_data(index.find(bare)));
+    EXPECT_FALSE(index.had_memory(index.find(leaf)));
+    EXPECT_TRUE(index.is_listed(index.find(bare)));
+    EXPECT_FALSE(index.is_listed(index.find(stray)));
+    EXPECT_EQ(index.digest(index.find(leaf)), index.digest(index.find(stray)));
+    EXPECT_NE(index.digest(index.find(leaf)), index.digest(index.find(a)));
+}
+
+TEST_F(GraphIndexTest, ViewsOfViewsAreKnown) {
+    Tensor* root = context.f32({1});
+    Tensor *inner = view(root), *outer = view(root);
+    outer->view_src = inner;
+    lists.nodes = {inner, outer};
+    lists.leafs = {root};
+    ASSERT_TRUE(index.read(lists.graph()));
+    EXPECT_FALSE(index.is_deep_view(0));
+    EXPECT_TRUE(index.is_deep_view(1));
+    EXPECT_EQ(index.root(1), index.find(root));
+}
+
+TEST_F(GraphIndexTest, AGraphThatListsANodeTwiceCanBeRebound) {
+    Tensor* leaf = context.f32({1});
+    Tensor *a = context.node({leaf}), *b = context.node({a});
+    lists.nodes = {a, b, a};
+    lists.leafs = {leaf};
+    ASSERT_TRUE(index.read(lists.graph()));
+    Tensor *other = context.node({leaf}), *next = context.node({other});
+    lists.nodes = {other, next, other};
+    index.rebind(lists.graph());
+    EXPECT_EQ(&index[0], other);
+    EXPECT_EQ(&index[1], next);
+    EXPECT_EQ(&index[2], leaf);
+    EXPECT_EQ(index.find(next), 1);
+}
+
 }  // namespace
 }  // namespace heddle::sched

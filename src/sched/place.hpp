@@ -73,8 +73,15 @@ public:
     Team& team() const { return team_; }
 
 private:
+    std::uint8_t& answer(RunnerId runner, TensorId node) {
+        return answers_[static_cast<std::size_t>(node) * team_.size() +
+                        static_cast<std::size_t>(runner)];
+    }
+    void fetch_ahead(RunnerId runner, TensorId node);
+
     const GraphIndex& index_;
     Team& team_;
+    TensorId last_asked_ = 0, fetched_ = 0;
     std::vector<std::uint8_t> answers_;  ///< of each tensor and runner: 0 not asked, 1 no, 2 yes
 };
 

@@ -160,7 +160,7 @@ bool ggml_backend_sched::must_wait_to_plan() {
 Result<> ggml_backend_sched::plan_memory(bool place) {
     State& s = *state_;
     if (must_wait_to_plan()) HEDDLE_TRY(synchronize());
-    const PlanRequest request{.slots = options_.slots, .place = place};
+    const PlanRequest request{.slots = options_.slots, .place = place, .unplaced = true};
     HEDDLE_TRY_ASSIGN(s.program, sched::plan(s.index, s.placement, s.splits, team_, *s.memory,
                                              s.constants, request));
     warn_of_growth();
@@ -207,9 +207,11 @@ void ggml_backend_sched::warn_of_growth() {
 
 namespace {
 
+/// Null beyond the end of the lists.
 const Tensor* tensor_at(const Graph& graph, std::size_t place) {
-    const std::span<Tensor* const> nodes = nodes_of(graph);
-    return place < nodes.size() ? nodes[place] : leafs_of(graph)[place - nodes.size()];
+    const std::span<Tensor*const> nodes = nodes_of(graph), leafs = leafs_of(graph);
+    if (place < nodes.size()) return nodes[place];
+    return place - nodes.size() < leafs.size() ? leafs[place - nodes.size()] : nullptr;
 }
 
 /// Where its bytes are; a view may not have been told yet.
@@ -256,17 +258,23 @@ bool ggml_backend_sched::same_constants() const {
 }
 
 /// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
-/// otherwise.
+/// otherwise. In large graphs reading tensors is most of the time, so they get it while they are
+/// compared.
 Result<bool> ggml_backend_sched::reuse(Graph& graph) {
     State& s = *state_;
-    if (!s.fingerprint.matches(graph, s.memory->own_buffers()) || !same_pins(graph)) return false;
+    if (!same_pins(graph)) return false;
+    PlacedAgain placed(s.program);
+    const auto place = [&](TensorId first, std::span<Tensor* const> tensors) {
+        placed.place(first, tensors);
+    };
+    if (!s.fingerprint.matches(graph, s.memory->own_buffers(), place)) return false;
     s.index.rebind(graph);
     ++s.binding;
     if (!same_constants()) return false;
     sched::rebind(s.splits, s.index);
-    if (auto placed = place_again(s.program, s.index); !placed) {
+    if (auto done = placed.finish(s.index); !done) {
         s.fingerprint.clear();
-        return std::move(placed).error();
+        return std::move(done).error();
     }
     return true;
 }

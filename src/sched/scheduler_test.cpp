@@ -209,6 +209,28 @@ TEST_F(SchedulerTest, AnotherGraphAtTheSameAddressesIsAnotherGraph) {
     EXPECT_EQ(rig->counts().placed, 2u);
 }
 
+TEST_F(SchedulerTest, AGraphThatDiffersInTheEndAndCannotBePlannedIsAsItCame) {
+    Sandwich net = build();
+    check(net, 1);
+    Sandwich other = build();
+    for (Sandwich* each : {&net, &other}) {
+        const auto places = [&] {
+            std::vector<std::pair<Buffer*, void*>> all;
+            for (const Tensor* tensor : {each->x, each->a, each->b, each->d, each->e, each->f}) {
+                all.emplace_back(tensor->buffer, tensor->data);
+            }
+            return all;
+        };
+        const auto before = places();
+        each->f->type = GGML_TYPE_I64;  // no device can multiply into that
+        ggml_backend_sched_reset(sched());
+        EXPECT_FALSE(ggml_backend_sched_alloc_graph(sched(), each->graph()));
+        EXPECT_EQ(places(), before);
+    }
+    Sandwich fresh = build();
+    check(fresh, 2);
+}
+
 TEST_F(SchedulerTest, TwoGraphsMayTakeTurns) {
     for (unsigned run = 1; run < 8; ++run) {
         Sandwich net(w1, w2, nullptr, run % 2 == 0 ? 5 : 17);

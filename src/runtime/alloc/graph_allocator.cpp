@@ -60,7 +60,10 @@ Result<> place_if_view(Tensor* tensor, Placed& placed) {
 /// Every view there is was met already, while lifetimes were found.
 Result<> place_views(std::span<Tensor* const> views, Placed& placed) {
     for (std::size_t i = 0; i < views.size(); ++i) {
-        if (i + kReadAhead < views.size()) prefetch(views[i + kReadAhead]);
+        if (i + kReadAhead < views.size()) {
+            prefetch(views[i + kReadAhead]);
+            prefetch_place(views[i + kReadAhead / 2]->view_src);
+        }
         HEDDLE_TRY(place_if_view(views[i], placed));
     }
     return ok();

@@ -60,24 +60,20 @@ std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
 [[gnu::always_inline]] inline void LifetimeFinder::fetch_ahead(std::span<Tensor* const> nodes,
                                                                std::size_t i) const {
     const std::size_t mask = slots_.size() - 1;
-    prefetch(nodes[i + 16]);
-    const Tensor& soon = *nodes[i + 8];
-    __builtin_prefetch(&slots_[home_slot(&soon, mask)]);
-    if (soon.view_src != nullptr) __builtin_prefetch(&soon.view_src->data);
+    prefetch(nodes[i + kReadAhead]);
+    const Tensor& soon = *nodes[i + kReadAhead / 2];
+    prefetch_line(&slots_[home_slot(&soon, mask)]);
+    if (soon.view_src != nullptr) prefetch_line(&soon.view_src->data);
     for (const Tensor* source : soon.src) {
         if (source == nullptr) break;
-        __builtin_prefetch(&source->buffer);
-        __builtin_prefetch(&source->data);
-        __builtin_prefetch(&slots_[home_slot(source, mask)]);
+        prefetch_place(source);
+        prefetch_line(&slots_[home_slot(source, mask)]);
     }
-    for (const Tensor* source : nodes[i + 4]->src) {
+    for (const Tensor* source : nodes[i + kReadAhead / 4]->src) {
         if (source == nullptr) break;
-        if (source->view_src != nullptr) {
-            __builtin_prefetch(&source->view_src->buffer);
-            __builtin_prefetch(&source->view_src->data);
-        }
+        if (source->view_src != nullptr) prefetch_place(source->view_src);
         const std::uint32_t slot = slots_[home_slot(source, mask)];
-        if (slot != 0) __builtin_prefetch(&entries_[slot - 1]);
+        if (slot != 0) prefetch_line(&entries_[slot - 1]);
     }
 }
 
@@ -88,15 +84,12 @@ Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignme
     clear(nodes.size() + leafs.size());
 
     for (std::size_t i = 0; i < leafs.size(); ++i) {
-        if (i + 16 < leafs.size()) {
-            __builtin_prefetch(&leafs[i + 16]->buffer);
-            __builtin_prefetch(&leafs[i + 16]->data);
-        }
+        if (i + kReadAhead < leafs.size()) prefetch_place(leafs[i + kReadAhead]);
         HEDDLE_TRY(scan_leaf(*leafs[i], id_at(assignment.leafs, i)));
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const auto now = static_cast<std::int32_t>(i + 1);
-        if (nodes.size() > kFewNodes && i + 16 < nodes.size()) fetch_ahead(nodes, i);
+        if (nodes.size() > kFewNodes && i + kReadAhead < nodes.size()) fetch_ahead(nodes, i);
         HEDDLE_TRY(scan_node(*nodes[i], id_at(assignment.nodes, i), now));
     }
     finish_scan(static_cast<std::int32_t>(nodes.size() + 1));

@@ -1,7 +1,9 @@
 #include "sched/plan/plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "core/prefetch.hpp"
 #include "runtime/placement.hpp"
 #include "sched/plan/actions.hpp"
 
@@ -163,15 +165,10 @@ bool has_byte_budget(const ConstantCache& constants) {
 class Planner {
 public:
     Planner(const GraphIndex& index, const Placement& placement, Splits& splits, Team& team,
-            int slots)
+            const GraphAllocator& memory, int slots)
         : planned_(index.size()), in_{index, placement, splits, team, planned_, slots} {
         for (Tensor& stand_in : splits.stand_ins) forget(stand_in);
-        for (TensorId id = 0; static_cast<std::size_t>(id) < index.size(); ++id) {
-            if (index.root(id) != id) continue;
-            const Tensor& root = index[id];
-            planned_[static_cast<std::size_t>(id)] =
-                root.buffer == nullptr && root.data == nullptr ? 1 : 0;
-        }
+        find_planned(memory);
     }
 
     Result<Program> run(GraphAllocator& memory, ConstantCache& constants, bool place);
@@ -184,6 +181,7 @@ private:
         return planned_[static_cast<std::size_t>(in_.index.root(id))] != 0;
     }
 
+    void find_planned(const GraphAllocator& memory);
     Program begin();
     bool lacks_constants(const ConstantCache& constants) const;
     Result<> use_cache(Program& program, ConstantCache& constants);
@@ -199,6 +197,24 @@ private:
     std::vector<std::uint8_t> planned_;
     PlanInput in_;
 };
+
+/// Tensors that had no memory when the graph was read, or some of an earlier plan.
+void Planner::find_planned(const GraphAllocator& memory) {
+    const auto own = memory.own_buffers();
+    const Buffer* last = nullptr;  // most tensors are in the same buffer as the one before
+    bool is_own = false;
+    for (TensorId id = 0; static_cast<std::size_t>(id) < planned_.size(); ++id) {
+        if (in_.index.root(id) != id) continue;
+        const Buffer* const buffer = in_.index.facts(id).buffer;
+        if (buffer != last) {
+            last = buffer;
+            is_own = std::ranges::find(own, buffer) != own.end();
+        }
+        const bool is_planned =
+            !in_.index.had_memory(id) || (buffer != nullptr && is_own && in_.index.is_listed(id));
+        planned_[static_cast<std::size_t>(id)] = is_planned ? 1 : 0;
+    }
+}
 
 Program Planner::begin() {
     Program program;
@@ -315,6 +331,8 @@ void Planner::note_homes(Program& program, const GraphAllocator& memory) const {
     const auto count = static_cast<TensorId>(in_.index.size());
     program.homes.resize(in_.index.size());
     for (TensorId id = 0; id < count; ++id) {
+        const TensorId soon = id + static_cast<TensorId>(kReadAhead);
+        if (soon < count) prefetch_place(&in_.index[soon]);
         const Tensor& tensor = in_.index[id];
         if (is_planned(id)) {
             program.homes[static_cast<std::size_t>(id)] = {tensor.buffer, tensor.data};
@@ -325,6 +343,7 @@ void Planner::note_homes(Program& program, const GraphAllocator& memory) const {
     for (RunnerId i = 0; i <= in_.team.last(); ++i) {
         for (const OwnedBuffer& chunk : memory.chunks(i)) {
             if (chunk->iface.reset != nullptr) program.forgetful.push_back(chunk.get());
+            if (chunk->iface.init_tensor != nullptr) program.prepares = true;
         }
     }
     for (std::size_t i = 0; i < in_.splits.copies.size(); ++i) {
@@ -374,15 +393,16 @@ Result<std::vector<std::size_t>> Planner::measure(const GraphAllocator& memory,
 Result<Program> plan(const GraphIndex& index, const Placement& placement, Splits& splits,
                      Team& team, GraphAllocator& memory, ConstantCache& constants,
                      const PlanRequest& request) {
-    Unplaced unplaced(index.graph(), memory);
-    Planner planner(index, placement, splits, team, request.slots);
+    std::optional<Unplaced> unplaced;
+    if (!request.unplaced) unplaced.emplace(index.graph(), memory);
+    Planner planner(index, placement, splits, team, memory, request.slots);
     auto program = planner.run(memory, constants, request.place);
     if (!program) {
         for (Tensor& stand_in : splits.stand_ins)
             stand_in.buffer = nullptr, stand_in.data = nullptr;
         return program;
     }
-    if (request.place) unplaced.keep();
+    if (request.place && unplaced) unplaced->keep();
     return program;
 }
 
@@ -392,7 +412,7 @@ Result<std::vector<std::size_t>> measure(const GraphIndex& index, const Placemen
     const Unplaced unplaced(index.graph(), memory);
     int slots = 1;
     for (const Copy& copy : splits.copies) slots = std::max(slots, copy.stand_ins);
-    return Planner(index, placement, splits, team, slots).measure(memory, constants);
+    return Planner(index, placement, splits, team, memory, slots).measure(memory, constants);
 }
 
 }  // namespace heddle::sched

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/alloc/graph_allocator.hpp"
@@ -51,6 +53,7 @@ struct Program {
     std::vector<Home> homes;      ///< of each tensor of the graph; empty ones are not ours
     std::vector<TensorId> looks;  ///< views of memory that is not ours, placed where that is
     std::vector<Buffer*> forgetful;  ///< buffers that have to be told when tensors come anew
+    bool prepares = false;           ///< there are buffers that have to be told of each tensor
     std::vector<Tensor*> stand_ins;  ///< those that have memory of the plan
     std::vector<std::int32_t> action_of_split;
     std::vector<std::int32_t> action_of_copy;
@@ -68,7 +71,8 @@ struct Program {
 
 struct PlanRequest {
     int slots = 1;
-    bool place = true;  ///< give the tensors their memory; otherwise only reserve it
+    bool place = true;      ///< give the tensors their memory; otherwise only reserve it
+    bool unplaced = false;  ///< tensors are without memory of the allocator already
 };
 
 /// Orders the actions, finds what must wait for what, reserves memory in `memory` (whose ids are
@@ -84,7 +88,8 @@ Result<std::vector<std::size_t>> measure(const GraphIndex& index, const Placemen
                                          Splits& splits, Team& team, const GraphAllocator& memory,
                                          ConstantCache& constants);
 
-/// Gives the tensors of the same graph, at other addresses, the memory of the plan.
+/// Gives the tensors of the same graph, at other addresses, the memory of the plan. If that fails
+/// they are as they were.
 Result<> place_again(const Program& program, const GraphIndex& index);
 
 /// For people: one line per action with its lane and what it waits for.
@@ -125,6 +130,44 @@ private:
 
     const GraphAllocator& memory_;
     std::vector<Lost> tensors_;
+};
+
+/// The same, a few tensors at a time: while others are still being compared with those that were
+/// planned. All of them get back what they had, unless `finish` succeeds.
+class PlacedAgain {
+public:
+    explicit PlacedAgain(const Program& program);
+    ~PlacedAgain();
+    PlacedAgain(const PlacedAgain&) = delete;
+    PlacedAgain& operator=(const PlacedAgain&) = delete;
+
+    /// Places the tensors from number `first` on; all before it have had their turn, and are parts
+    /// of the same list, which stays. Those that a backend has to be told of wait for `finish`.
+    void place(TensorId first, std::span<Tensor* const> tensors);
+
+    /// Places all others of `index`, which was rebound.
+    Result<> finish(const GraphIndex& index);
+
+private:
+    /// What a tensor had.
+    enum class Before : std::uint8_t {
+        as_now,   ///< the same, or it is among `had_`
+        nothing,  ///< neither buffer nor address
+        address,  ///< its address, but no buffer
+    };
+
+    void give(std::size_t id, const Home& home);
+    Result<> look(std::size_t id);
+    Result<> tell_backends();
+
+    const Program& program_;
+    Tensor* const* list_ = nullptr;        ///< the tensors, by number
+    std::size_t end_ = 0;                  ///< of those that have had their turn
+    std::size_t next_look_ = 0;            ///< in `Program::looks`
+    std::vector<std::size_t> looks_left_;  ///< those that wait, by number
+    std::vector<Before> before_;           ///< of each tensor
+    std::vector<std::pair<Tensor*, Home>> had_;
+    bool is_kept_ = false;
 };
 
 /// The tensor that runs at `position` of the order: the node, or its stand-in.

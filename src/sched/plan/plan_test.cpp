@@ -238,6 +238,88 @@ TEST_F(PlanTest, TheSameGraphElsewhereGetsTheSamePlaces) {
     }
 }
 
+/// What tensors of a graph say of their memory.
+std::vector<std::pair<Buffer*, void*>> places_of(const Graph& graph) {
+    std::vector<std::pair<Buffer*, void*>> places;
+    for (const auto list : {nodes_of(graph), leafs_of(graph)}) {
+        for (const Tensor* tensor : list) places.emplace_back(tensor->buffer, tensor->data);
+    }
+    return places;
+}
+
+TEST_F(PlanTest, TensorsGetBackWhatTheyHadUnlessTheGraphIsTheSame) {
+    use("devices=1");
+    Tensor* cache = bench_.place(floats({16, 4}, "cache"), on(0));
+    Tensor* wg = weight("wg", on(0));
+    const auto build = [&]() -> Graph& {
+        Tensor* y = mul_mat(wg, input("x"), "y");
+        return graph({ggml_add(context(), y, ggml_view_1d(context(), cache, 16, 64)),
+                      ggml_view_1d(context(), y, 4, 0)});
+    };
+    Graph &first = build(), &second = build();
+    make(first);
+    index_.rebind(second);
+    float elsewhere = 0;
+    second.nodes[1]->data = &elsewhere;  // may have been anything
+    const auto before = places_of(second);
+    {
+        PlacedAgain placed(program_);
+        placed.place(0, nodes_of(second));
+        EXPECT_NE(places_of(second), before);
+    }
+    EXPECT_EQ(places_of(second), before);
+    {
+        // A list that names a tensor twice, as one that turns out to be of another graph may.
+        std::vector<Tensor*> nodes(nodes_of(second).begin(), nodes_of(second).end());
+        nodes.back() = nodes.front();
+        PlacedAgain placed(program_);
+        placed.place(0, nodes);
+    }
+    EXPECT_EQ(places_of(second), before);
+    {
+        PlacedAgain placed(program_);
+        placed.place(0, nodes_of(second));
+        const auto done = placed.finish(index_);
+        ASSERT_TRUE(done) << done.error().message;
+    }
+    EXPECT_EQ(places_of(second), places_of(first));
+    {
+        PlacedAgain placed(program_);  // they have it already
+        placed.place(0, nodes_of(second));
+    }
+    EXPECT_EQ(places_of(second), places_of(first));
+}
+
+int tensors_until_failure = 0;  ///< of the next test's buffers
+
+TEST_F(PlanTest, TensorsAreAsTheyWereIfABackendRefusesOne) {
+    use("devices=1");
+    Tensor* wg = weight("wg", on(0));
+    const auto build = [&]() -> Graph& {
+        return graph({ggml_silu(context(), mul_mat(wg, input("x"), "y"))});
+    };
+    Graph &first = build(), &second = build();
+    make(first);
+    for (const OwnedBuffer& chunk : memory_->chunks(0)) {
+        chunk->iface.init_tensor = [](Buffer*, Tensor*) {
+            return tensors_until_failure-- > 0 ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
+        };
+    }
+    tensors_until_failure = 100;
+    make(first);
+    ASSERT_TRUE(program_.prepares);
+    index_.rebind(second);
+    const auto before = places_of(second);
+    tensors_until_failure = 1;
+    EXPECT_FALSE(place_again(program_, index_));
+    EXPECT_EQ(places_of(second), before);
+    tensors_until_failure = 100;
+    const auto placed = place_again(program_, index_);
+    ASSERT_TRUE(placed) << placed.error().message;
+    EXPECT_LT(tensors_until_failure, 100);
+    EXPECT_EQ(places_of(second), places_of(first));
+}
+
 // ---- several runs at a time --------------------------------------------------------------------
 
 TEST_F(PlanTest, RunsOverlapWithAStandInForEachSlot) {

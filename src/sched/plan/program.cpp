@@ -45,9 +45,7 @@ Unplaced::Unplaced(const Graph& graph, const GraphAllocator& memory) : memory_(m
     };
     for (const auto tensors : {leafs_of(graph), nodes_of(graph)}) {
         for (std::size_t i = 0; i < tensors.size(); ++i) {
-            if (i + 2 * kReadAhead < tensors.size()) {
-                __builtin_prefetch(&tensors[i + 2 * kReadAhead]->buffer);
-            }
+            if (i + kReadAhead < tensors.size()) prefetch_line(&tensors[i + kReadAhead]->buffer);
             take_away(tensors[i]);
         }
     }
@@ -66,46 +64,96 @@ Unplaced::~Unplaced() {
 
 // ---- the same graph again ----------------------------------------------------------------------
 
-namespace {
+PlacedAgain::PlacedAgain(const Program& program)
+    : program_(program), before_(program.homes.size(), Before::as_now) {}
 
-Result<> place_all(const Program& program, const GraphIndex& index) {
-    Buffer* last = nullptr;
-    bool prepares = false;
-    const std::size_t count = std::min(program.homes.size(), index.size());
-    for (std::size_t i = 0; i < count; ++i) {
-        const Home& home = program.homes[i];
-        if (home.buffer == nullptr) continue;
-        Tensor& tensor = index[static_cast<TensorId>(i)];
-        tensor.buffer = home.buffer;
-        tensor.data = home.data;
-        if (home.buffer != last) {
-            last = home.buffer;
-            prepares = last->iface.init_tensor != nullptr;
-        }
-        if (prepares) HEDDLE_TRY(init_tensor(*home.buffer, tensor));
+/// The last change first: a list may name a tensor twice.
+PlacedAgain::~PlacedAgain() {
+    if (is_kept_) return;
+    for (auto changed = had_.rbegin(); changed != had_.rend(); ++changed) {
+        changed->first->buffer = changed->second.buffer;
+        changed->first->data = changed->second.data;
     }
-    for (const TensorId id : program.looks) {
-        if (index[id].buffer == nullptr) HEDDLE_TRY(place_view(index[id]));
+    for (std::size_t id = 0; id < end_; ++id) {
+        if (before_[id] == Before::as_now) continue;
+        list_[id]->buffer = nullptr;
+        if (before_[id] == Before::nothing) list_[id]->data = nullptr;
+    }
+}
+
+inline void PlacedAgain::give(std::size_t id, const Home& home) {
+    Tensor& tensor = *list_[id];
+    if (tensor.buffer == home.buffer && tensor.data == home.data) return;
+    if (tensor.buffer == nullptr && tensor.data == nullptr) {
+        before_[id] = Before::nothing;
+    } else {
+        had_.push_back({&tensor, {tensor.buffer, tensor.data}});
+    }
+    tensor.buffer = home.buffer;
+    tensor.data = home.data;
+}
+
+/// A view of memory that is not ours.
+Result<> PlacedAgain::look(std::size_t id) {
+    Tensor& view = *list_[id];
+    void* const data = view.data;
+    HEDDLE_TRY(place_view(view));
+    if (data == nullptr || data == view.data) {
+        before_[id] = data == nullptr ? Before::nothing : Before::address;
+    } else {
+        had_.push_back({&view, {nullptr, data}});
     }
     return ok();
 }
 
-}  // namespace
+void PlacedAgain::place(TensorId first, std::span<Tensor* const> tensors) {
+    const auto begin = static_cast<std::size_t>(first);
+    list_ = tensors.data() - begin;
+    end_ = std::min(begin + tensors.size(), program_.homes.size());
+    for (std::size_t id = begin; id < end_ && !program_.prepares; ++id) {
+        if (program_.homes[id].buffer != nullptr) give(id, program_.homes[id]);
+    }
+    for (const auto& looks = program_.looks; next_look_ < looks.size(); ++next_look_) {
+        const auto id = static_cast<std::size_t>(looks[next_look_]);
+        if (id >= end_) break;
+        if (list_[id]->buffer != nullptr) continue;
+        const Buffer* const buffer = list_[id]->view_src->buffer;
+        // What cannot be done now is done, or reported, in the end.
+        const bool waits = buffer == nullptr || buffer->iface.init_tensor != nullptr;
+        if (waits || !look(id)) looks_left_.push_back(id);
+    }
+}
 
-Result<> place_again(const Program& program, const GraphIndex& index) {
-    for (Buffer* buffer : program.forgetful) reset_buffer(*buffer);
-    for (Tensor* stand_in : program.stand_ins) {
-        if (program.forgetful.empty()) break;
+/// Buffers and what is in them, where backends want to know.
+Result<> PlacedAgain::tell_backends() {
+    for (Buffer* buffer : program_.forgetful) reset_buffer(*buffer);
+    for (Tensor* stand_in : program_.stand_ins) {
+        if (program_.forgetful.empty()) break;
         if (stand_in->buffer != nullptr) HEDDLE_TRY(init_tensor(*stand_in->buffer, *stand_in));
     }
-    auto placed = place_all(program, index);
-    if (placed) return placed;
-    for (std::size_t i = 0; i < std::min(program.homes.size(), index.size()); ++i) {
-        if (program.homes[i].buffer == nullptr) continue;
-        Tensor& tensor = index[static_cast<TensorId>(i)];
-        tensor.buffer = nullptr, tensor.data = nullptr;
+    for (std::size_t i = 0; i < program_.homes.size() && program_.prepares; ++i) {
+        const Home& home = program_.homes[i];
+        if (home.buffer == nullptr) continue;
+        give(i, home);
+        HEDDLE_TRY(init_tensor(*home.buffer, *list_[i]));
     }
-    return placed;
+    return ok();
+}
+
+Result<> PlacedAgain::finish(const GraphIndex& index) {
+    place(static_cast<TensorId>(end_), index.tensors().subspan(end_));
+    HEDDLE_TRY(tell_backends());
+    for (const std::size_t id : looks_left_) {
+        if (list_[id]->buffer == nullptr) HEDDLE_TRY(look(id));
+    }
+    is_kept_ = true;
+    return ok();
+}
+
+Result<> place_again(const Program& program, const GraphIndex& index) {
+    PlacedAgain again(program);
+    again.place(0, index.tensors());
+    return again.finish(index);
 }
 
 // ---- for people --------------------------------------------------------------------------------

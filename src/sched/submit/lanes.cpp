@@ -49,7 +49,6 @@ Stream& Lanes::stream(RunnerId runner, Lane lane) {
                 queue.stream = *started;
             }
         }
-        queue.tail = make_mark(owner);
     }
     queue.is_busy = true;
     return *queue.stream;
@@ -71,6 +70,8 @@ Result<> Lanes::begin_run(const std::vector<std::uint8_t>& used, RunnerId& culpr
                 queue.tail.stream = nullptr;
                 continue;
             }
+            // Here and not when the stream is started: two threads may be submitting then.
+            if (queue.tail.event == nullptr) queue.tail = make_mark(team_[id]);
             culprit = id;
             HEDDLE_TRY(set(queue.tail, stream(id, lane)));
         }
