@@ -29,12 +29,21 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct DotEntry {
     Type type;
     DotColumns dot;
+    DecodeRow decode = nullptr;
 };
 
 template <std::size_t kCount>
 DotColumns find_dot(const DotEntry (&entries)[kCount], Type type) {
     for (const DotEntry& entry : entries) {
         if (entry.type == type) return entry.dot;
+    }
+    return nullptr;
+}
+
+template <std::size_t kCount>
+DecodeRow find_decode(const DotEntry (&entries)[kCount], Type type) {
+    for (const DotEntry& entry : entries) {
+        if (entry.type == type) return entry.decode;
     }
     return nullptr;
 }
@@ -222,6 +231,12 @@ struct SuperBlock {
     HWY_ALIGN std::int16_t minima[QK_K / 16];  ///< for formats that have them
     float d;                                   ///< unit of the codes
     float dmin;                                ///< unit of the minima
+
+    /// Sixteen codes, number `group` of the block.
+    HWY_INLINE void put(int group, CodeVec values, int scale) {
+        put_scaled(values, scale, codes + 16 * group);
+    }
+    HWY_INLINE void put_minima(CodeVec values) { put_scaled(values, 1, minima); }
 };
 
 /// sum + the products of as many words as fit into a vector.
@@ -282,6 +297,26 @@ void dot_super(std::int64_t n, const void* x, const void* const* y, float* out) 
         out[1] = sum_of(part1);
         out[2] = sum_of(part2);
         out[3] = sum_of(part3);
+    }
+}
+
+/// A row of super-blocks without minima as f32.
+template <class Format>
+void decode_super(const void* blocks, float* values, std::int64_t n) {
+    static_assert(!Format::kHasMinima);
+    const auto* from = static_cast<const std::byte*>(blocks);
+    const hn::ScalableTag<float> floats;
+    const hn::Rebind<std::int32_t, decltype(floats)> words;
+    const hn::Rebind<std::int16_t, decltype(floats)> codes;
+    const Format format;
+    SuperBlock block;
+    for (std::int64_t i = 0; i < n; i += QK_K, from += sizeof(typename Format::Block)) {
+        format.unpack(from, block);
+        const auto d = hn::Set(floats, block.d);
+        for (std::size_t j = 0; j < QK_K; j += hn::Lanes(floats)) {
+            const auto value = hn::PromoteTo(words, hn::LoadU(codes, block.codes + j));
+            hn::StoreU(hn::Mul(hn::ConvertTo(floats, value), d), floats, values + i + j);
+        }
     }
 }
 

@@ -61,4 +61,12 @@ DotColumns dot_columns_of(Type type) {
     return nullptr;
 }
 
+DecodeRow decode_row_of(Type type) {
+    for (const auto family : {k_decode_of, grid_decode_of}) {
+        if (const DecodeRow decode = family(type); decode != nullptr) return decode;
+    }
+    const quant::Codec* codec = quant::codec_of(type);
+    return codec != nullptr ? codec->decode : nullptr;
+}
+
 }  // namespace heddle::cpu

@@ -25,4 +25,14 @@ DotColumns simple_dot_of(Type type);  ///< one scale for up to 32 elements
 DotColumns k_dot_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq1_0, tq2_0
 DotColumns grid_dot_of(Type type);    ///< iq1, iq2 and iq3 formats
 
+/// Rows of blocks as f32, for products: the last bit may differ from what the codec gives.
+using DecodeRow = void (*)(const void* blocks, float* values, std::int64_t n);
+
+/// The fastest way there is; null for types that are not block formats.
+DecodeRow decode_row_of(Type type);
+
+// Families that are faster at it than their codecs, by way of the dot product's unpacked blocks.
+DecodeRow k_decode_of(Type type);     ///< tq1_0
+DecodeRow grid_decode_of(Type type);  ///< iq1, iq2 and iq3 formats
+
 }  // namespace heddle::cpu

@@ -1,4 +1,7 @@
-#include "backends/cpu/kernels/products/blocking.hpp"
+#include <algorithm>
+
+#include "backends/cpu/dot/stream.hpp"
+#include "backends/cpu/kernels/products/strip_product.hpp"
 #include "ops/matmul.hpp"
 
 namespace heddle::cpu {
@@ -32,52 +35,113 @@ struct Product {
 
     std::int64_t column_blocks() const { return blocks_of(columns, kColumnBlock); }
 
-    void prepare(const Task& task) const {
-        std::byte* to = task.scratch;
-        const Range range = task.share(row_count(b));
-        std::int64_t number = range.begin;
-        for_rows(b, range, [&](Row row) {
-            prepare_row(multiplier, b.type, row_at(b, row),
-                        to + static_cast<std::size_t>(number++) * pitch, b.ne[0]);
-        });
+    /// Where a column of matrix (p2, p3) of a is.
+    Row column_at(std::int64_t p2, std::int64_t p3, std::int64_t column) const {
+        return {column % b.ne[1], p2 * group2 + column / b.ne[1] % group2,
+                p3 * group3 + column / (b.ne[1] * group2)};
     }
 
-    /// Columns `range` of matrix (p2, p3) of a; results begin at row `row`.
-    ColumnSet column_set(std::int64_t p2, std::int64_t p3, Range range, std::int64_t row,
-                         const std::byte* scratch) const {
-        ColumnSet set;
-        for (std::int64_t c = range.begin; c < range.end; ++c) {
-            const std::int64_t i1 = c % b.ne[1];
-            const std::int64_t i2 = p2 * group2 + c / b.ne[1] % group2;
-            const std::int64_t i3 = p3 * group3 + c / (b.ne[1] * group2);
-            const auto number = static_cast<std::size_t>((i3 * b.ne[2] + i2) * b.ne[1] + i1);
-            set.add(pitch != 0 ? scratch + number * pitch : at(b, 0, i1, i2, i3),
-                    at<float>(node, row, i1, i2, i3));
-        }
-        return set;
+    Panel panel(std::int64_t matrix, std::int64_t row, std::int64_t rows) const {
+        return {a.type, at(a, 0, row, matrix % a.ne[2], matrix / a.ne[2]), a.nb[1],
+                row + rows < a.ne[1] ? rows : a.ne[1] - row, a.ne[0]};
     }
 };
 
 Demand demand(const Tensor& node, int threads) {
     const Product product(node);
-    const std::size_t scratch = product.pitch * static_cast<std::size_t>(row_count(product.b));
     const double flops =
         2.0 * static_cast<double>(element_count(node)) * static_cast<double>(product.a.ne[0]);
     const std::int64_t pieces =
         product.matrices * product.column_blocks() * blocks_of(product.a.ne[1], kLeastRows);
     const auto bytes = static_cast<double>(byte_size(product.a));
-    return {.tasks = worthwhile_tasks(bytes, flops, pieces, threads), .scratch = scratch};
+    Demand demand{.tasks = worthwhile_tasks(bytes, flops, pieces, threads),
+                  .scratch = product.pitch * static_cast<std::size_t>(row_count(product.b))};
+    if (may_be_stream(product.columns, product.a.ne[0])) {
+        demand.scratch += static_cast<std::size_t>(product.matrices * product.columns) *
+                          stream_column_size(product.a.ne[0]);
+    }
+    if (may_have_strips(product.a.ne[1], product.columns, product.a.ne[0])) {
+        // Enough for any instruction set: another may be chosen before the product runs.
+        const std::size_t strips = static_cast<std::size_t>(product.matrices) *
+                                   strips_size(product.columns, product.a.ne[0]);
+        demand.scratch =
+            std::max(demand.scratch, strips + static_cast<std::size_t>(demand.tasks) * kPieceBytes);
+    }
+    return demand;
 }
 
-void run(const Tensor& node, const Task& task) {
-    const Product product(node);
-    if (is_empty(node)) return;
+// ---- over strips -------------------------------------------------------------------------------
+
+void run_strips(const Product& product, const StripKernel& kernel, const Task& task) {
+    const std::int64_t depth = product.a.ne[0];
+    const std::int64_t strips = blocks_of(product.columns, kernel.columns);
+    const std::size_t strip_size = kernel.column_strip_size(depth);
+    const std::size_t matrix_size = static_cast<std::size_t>(strips) * strip_size;
+    const auto place = [&](std::int64_t matrix, std::int64_t column) {
+        return product.column_at(matrix % product.a.ne[2], matrix / product.a.ne[2], column);
+    };
+    const Range share = task.share(product.matrices * strips);
+    for (std::int64_t i = share.begin; i < share.end; ++i) {
+        put_strip(
+            kernel, product.multiplier, product.b.type, depth, i % strips * kernel.columns,
+            product.columns,
+            [&](std::int64_t c) { return row_at(product.b, place(i / strips, c)); },
+            task.scratch + static_cast<std::size_t>(i) * strip_size);
+    }
+    task.sync();
+
+    const std::size_t used = static_cast<std::size_t>(product.matrices) * matrix_size;
+    std::byte* buffer =
+        task.scratch + (used + 63) / 64 * 64 + static_cast<std::size_t>(task.index) * kPieceBytes;
+    const Pieces pieces(kernel, product.a.ne[1], strips, product.matrices, task.count);
+    const std::int64_t all = product.matrices * pieces.count();
+    for (std::int64_t piece = task.take(); piece < all; piece = task.take()) {
+        const std::int64_t matrix = piece / pieces.count();
+        const std::int64_t row = piece % pieces.row_pieces * pieces.rows;
+        const std::int64_t column =
+            piece / pieces.row_pieces % pieces.column_pieces * pieces.strips * kernel.columns;
+        const Range columns{column,
+                            std::min(column + pieces.strips * kernel.columns, product.columns)};
+        multiply_piece(
+            kernel, product.panel(matrix, row, pieces.rows),
+            task.scratch + static_cast<std::size_t>(matrix) * matrix_size, columns,
+            [&](std::int64_t c) { return row_at<float>(product.node, place(matrix, c)) + row; },
+            buffer);
+    }
+}
+
+// ---- over rows where they are ------------------------------------------------------------------
+
+void prepare_rows(const Product& product, const Task& task) {
+    const Tensor& b = product.b;
+    const Range range = task.share(row_count(b));
+    std::int64_t number = range.begin;
+    for_rows(b, range, [&](Row row) {
+        prepare_row(product.multiplier, b.type, row_at(b, row),
+                    task.scratch + static_cast<std::size_t>(number++) * product.pitch, b.ne[0]);
+    });
+}
+
+/// Columns `range` of matrix (p2, p3) of a; results begin at row `row`.
+ColumnSet column_set(const Product& product, std::int64_t matrix, Range range, std::int64_t row,
+                     const std::byte* scratch) {
+    const Tensor &a = product.a, &b = product.b;
+    ColumnSet set;
+    for (std::int64_t c = range.begin; c < range.end; ++c) {
+        const Row at = product.column_at(matrix % a.ne[2], matrix / a.ne[2], c);
+        const auto number = static_cast<std::size_t>((at.i3 * b.ne[2] + at.i2) * b.ne[1] + at.i1);
+        set.add(product.pitch != 0 ? scratch + number * product.pitch : row_at(b, at),
+                row_at<float>(product.node, at) + row);
+    }
+    return set;
+}
+
+void run_rows(const Product& product, const Task& task) {
     if (product.pitch != 0) {
-        product.prepare(task);
+        prepare_rows(product, task);
         task.sync();
     }
-    const Tensor& a = product.a;
-    const std::int64_t m = a.ne[1], column_blocks = product.column_blocks();
+    const std::int64_t m = product.a.ne[1], column_blocks = product.column_blocks();
     const std::int64_t rows = rows_per_piece(m, product.matrices * column_blocks, task.count);
     const std::int64_t row_blocks = blocks_of(m, rows);
     const std::int64_t pieces = product.matrices * row_blocks * column_blocks;
@@ -85,14 +149,67 @@ void run(const Tensor& node, const Task& task) {
         const std::int64_t column = piece % column_blocks * kColumnBlock;
         const std::int64_t row = piece / column_blocks % row_blocks * rows;
         const std::int64_t matrix = piece / (column_blocks * row_blocks);
-        const std::int64_t p2 = matrix % a.ne[2], p3 = matrix / a.ne[2];
-        const std::int64_t end = column + kColumnBlock;
-        const ColumnSet set = product.column_set(
-            p2, p3, {column, end < product.columns ? end : product.columns}, row, task.scratch);
-        const Panel panel{a.type, at(a, 0, row, p2, p3), a.nb[1], row + rows < m ? rows : m - row,
-                          a.ne[0]};
-        product.multiplier.multiply(panel, set.b, set.out, set.count);
+        const ColumnSet set =
+            column_set(product, matrix, {column, std::min(column + kColumnBlock, product.columns)},
+                       row, task.scratch);
+        product.multiplier.multiply(product.panel(matrix, row, rows), set.b, set.out, set.count);
     }
+}
+
+// ---- few columns -------------------------------------------------------------------------------
+
+void run_stream(const Product& product, const StreamKernel& kernel, const Task& task) {
+    const Tensor &a = product.a, &b = product.b;
+    const std::int64_t columns = product.columns, all = product.matrices * columns;
+    const std::size_t size = stream_column_size(a.ne[0]);
+    std::byte* arranged = task.scratch + product.pitch * static_cast<std::size_t>(all);
+    const auto place = [&](std::int64_t number) {
+        const std::int64_t matrix = number / columns;
+        return product.column_at(matrix % a.ne[2], matrix / a.ne[2], number % columns);
+    };
+    const auto prepared = [&](std::int64_t number) -> std::byte* {
+        if (product.pitch == 0) return row_at(b, place(number));
+        return task.scratch + static_cast<std::size_t>(number) * product.pitch;
+    };
+    const auto column = [&](std::int64_t number) -> std::byte* {
+        if (kernel.arrange == nullptr) return prepared(number);
+        return arranged + static_cast<std::size_t>(number) * size;
+    };
+    const Range share = task.share(all);
+    for (std::int64_t i = share.begin; i < share.end; ++i) {
+        if (product.pitch != 0) {
+            prepare_row(product.multiplier, b.type, row_at(b, place(i)), prepared(i), a.ne[0]);
+        }
+        if (kernel.arrange != nullptr) kernel.arrange(prepared(i), a.ne[0], column(i));
+    }
+    task.sync();
+
+    const std::int64_t rows = rows_per_piece(a.ne[1], product.matrices, task.count);
+    const std::int64_t row_blocks = blocks_of(a.ne[1], rows);
+    for (std::int64_t piece = task.take(); piece < product.matrices * row_blocks;
+         piece = task.take()) {
+        const std::int64_t matrix = piece / row_blocks, row = piece % row_blocks * rows;
+        const Panel panel = product.panel(matrix, row, rows);
+        for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
+            kernel.multiply(panel, column(i), row_at<float>(product.node, place(i)) + row);
+        }
+    }
+}
+
+void run(const Tensor& node, const Task& task) {
+    if (is_empty(node)) return;
+    const Product product(node);
+    const Type type = product.a.type;
+    const std::int64_t m = product.a.ne[1], depth = product.a.ne[0];
+    if (const StreamKernel kernel = stream_kernel_of(type);
+        is_stream(kernel, product.columns, depth)) {
+        return run_stream(product, kernel, task);
+    }
+    if (const StripKernel kernel = strip_kernel_of(type);
+        has_strips(kernel, m, product.columns, depth)) {
+        return run_strips(product, kernel, task);
+    }
+    run_rows(product, task);
 }
 
 }  // namespace

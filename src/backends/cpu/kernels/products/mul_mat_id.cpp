@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstring>
 #include <string>
 
-#include "backends/cpu/kernels/products/blocking.hpp"
+#include "backends/cpu/dot/stream.hpp"
+#include "backends/cpu/kernels/products/strip_product.hpp"
 #include "ops/matmul.hpp"
 
 namespace heddle::cpu {
@@ -34,16 +36,39 @@ struct Mixture {
           experts(as.ne[2]),
           pitch(needs_preparing(multiplier, b.type) ? prepared_pitch(multiplier, b.ne[0]) : 0) {}
 
-    // Scratch memory: the prepared rows, then for each expert where its columns begin in the list
-    // of columns, then the list.
-    std::size_t prepared_size() const { return pitch * static_cast<std::size_t>(row_count(b)); }
+    // Scratch memory: the prepared rows; then for each expert where its columns begin in the list
+    // of columns, then the list; then the strips of columns; then what each task needs for its
+    // strips of rows.
+    std::size_t prepared_size() const {
+        return whole_lines(pitch * static_cast<std::size_t>(row_count(b)));
+    }
     std::size_t table_size() const {
-        return static_cast<std::size_t>(experts + 1 + used * tokens) * sizeof(std::int64_t);
+        return whole_lines(static_cast<std::size_t>(experts + 1 + used * tokens) *
+                           sizeof(std::int64_t));
     }
     std::int64_t* begins(const Task& task) const {
         return reinterpret_cast<std::int64_t*>(task.scratch + prepared_size());
     }
     std::int64_t* list(const Task& task) const { return begins(task) + experts + 1; }
+    std::byte* streams(const Task& task) const {
+        return task.scratch + prepared_size() + table_size();
+    }
+    std::byte* strips(const Task& task) const { return streams(task) + all_streams_size(); }
+
+    std::size_t all_streams_size() const {
+        if (!may_be_stream(1, as.ne[0])) return 0;
+        const std::int64_t columns = std::min(kMostStreamColumns * experts, used * tokens);
+        return static_cast<std::size_t>(columns) * stream_column_size(as.ne[0]);
+    }
+
+    /// Every expert may leave its last strip all but empty, but none has strips without columns.
+    std::size_t all_strips_size() const {
+        const std::int64_t columns = used * tokens;
+        if (!may_have_strips(as.ne[1], columns, as.ne[0])) return 0;
+        return strips_size(columns + kStripColumns * std::min(experts, columns), as.ne[0]);
+    }
+
+    static std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
 
     void prepare(const Task& task) const {
         const Range range = task.share(row_count(b));
@@ -83,17 +108,28 @@ struct Mixture {
         begin[0] = 0;
     }
 
+    /// The row of b that column number `column` of the list is, prepared.
+    const std::byte* row_of(std::int64_t column, const std::byte* scratch) const {
+        const std::int64_t i1 = column % used % b.ne[1], t = column / used;
+        if (pitch == 0) return at(b, 0, i1, t);
+        return scratch + static_cast<std::size_t>(t * b.ne[1] + i1) * pitch;
+    }
+    float* out_of(std::int64_t column, std::int64_t row) const {
+        return at<float>(node, row, column % used, column / used);
+    }
+
     ColumnSet column_set(const std::int64_t* columns, std::int64_t count, std::int64_t row,
                          const std::byte* scratch) const {
         ColumnSet set;
         for (std::int64_t c = 0; c < count; ++c) {
-            const std::int64_t e = columns[c] % used, t = columns[c] / used;
-            const std::int64_t i1 = e % b.ne[1];
-            const auto number = static_cast<std::size_t>(t * b.ne[1] + i1);
-            set.add(pitch != 0 ? scratch + number * pitch : at(b, 0, i1, t),
-                    at<float>(node, row, e, t));
+            set.add(row_of(columns[c], scratch), out_of(columns[c], row));
         }
         return set;
+    }
+
+    Panel panel(std::int64_t expert, std::int64_t row, std::int64_t rows) const {
+        return {as.type, at(as, 0, row, expert), as.nb[1],
+                row + rows < as.ne[1] ? rows : as.ne[1] - row, as.ne[0]};
     }
 };
 
@@ -103,9 +139,147 @@ Demand demand(const Tensor& node, int threads) {
         2.0 * static_cast<double>(element_count(node)) * static_cast<double>(mixture.as.ne[0]);
     const std::int64_t pieces =
         mixture.used * mixture.tokens * blocks_of(mixture.as.ne[1], kLeastRows);
-    return {.tasks = worthwhile_tasks(0, flops, pieces, threads),
-            .scratch = mixture.prepared_size() + mixture.table_size()};
+    Demand demand{
+        .tasks = worthwhile_tasks(0, flops, pieces, threads),
+        .scratch = mixture.prepared_size() + mixture.table_size() + mixture.all_streams_size()};
+    if (const std::size_t strips = mixture.all_strips_size(); strips > 0) {
+        demand.scratch += strips + static_cast<std::size_t>(demand.tasks) * kPieceBytes;
+    }
+    return demand;
 }
+
+/// What a task does with the columns of one expert after the other.
+class MixtureTask {
+public:
+    MixtureTask(const Mixture& mixture, const Task& task)
+        : mixture_(mixture),
+          task_(task),
+          kernel_(strip_kernel_of(mixture.as.type)),
+          stream_(stream_kernel_of(mixture.as.type)),
+          strip_size_(kernel_.column_strip_size(mixture.as.ne[0])),
+          begin_(mixture.begins(task)),
+          columns_(mixture.list(task)) {}
+
+    /// Lays out the columns of all experts in the way that suits each, shared by number.
+    void arrange() const {
+        std::int64_t strips = 0, columns = 0;  // of the experts passed so far
+        for (std::int64_t expert = 0; expert < mixture_.experts; ++expert) {
+            for (std::int64_t i = 0; i < strips_of(expert); ++i, ++strips) {
+                if (strips % task_.count == task_.index) put_strip_of(expert, i, strip(strips));
+            }
+            for (std::int64_t i = 0; i < streams_of(expert); ++i, ++columns) {
+                if (stream_.arrange == nullptr || columns % task_.count != task_.index) continue;
+                stream_.arrange(row_of(expert, i), mixture_.as.ne[0], stream(columns));
+            }
+        }
+    }
+
+    void multiply() {
+        std::int64_t before = 0, strips_before = 0, columns_before = 0;  // of the experts passed
+        std::int64_t piece = task_.take();                               // numbers taken only go up
+        for (std::int64_t expert = 0; expert < mixture_.experts; ++expert) {
+            const std::int64_t strips = strips_of(expert), first = before;
+            std::int64_t rows = 0, step = kColumnBlock;
+            if (strips > 0) {
+                const Pieces pieces(kernel_, mixture_.as.ne[1], strips, mixture_.used, task_.count);
+                rows = pieces.rows;
+                step = pieces.strips * kernel_.columns;
+            } else {
+                rows = rows_per_piece(mixture_.as.ne[1], mixture_.used, task_.count);
+            }
+            const std::int64_t row_blocks = blocks_of(mixture_.as.ne[1], rows);
+            before += row_blocks * blocks_of(count_of(expert), step);
+            for (; piece < before; piece = task_.take()) {
+                const std::int64_t row = (piece - first) % row_blocks * rows;
+                const std::int64_t column = (piece - first) / row_blocks * step;
+                const Range range{column, std::min(column + step, count_of(expert))};
+                const Panel panel = mixture_.panel(expert, row, rows);
+                if (strips > 0) {
+                    multiply_over_strips(expert, panel, range, row, strip(strips_before));
+                } else if (streams_of(expert) > 0) {
+                    multiply_streams(expert, panel, columns_before, row);
+                } else {
+                    multiply_rows(expert, panel, range, row);
+                }
+            }
+            strips_before += strips;
+            columns_before += streams_of(expert);
+        }
+    }
+
+private:
+    std::int64_t count_of(std::int64_t expert) const { return begin_[expert + 1] - begin_[expert]; }
+
+    /// None if its columns are too few.
+    std::int64_t strips_of(std::int64_t expert) const {
+        const bool has =
+            has_strips(kernel_, mixture_.as.ne[1], count_of(expert), mixture_.as.ne[0]);
+        return has ? blocks_of(count_of(expert), kernel_.columns) : 0;
+    }
+
+    /// Columns that are multiplied one after the other: all or none.
+    std::int64_t streams_of(std::int64_t expert) const {
+        const std::int64_t count = count_of(expert);
+        return is_stream(stream_, count, mixture_.as.ne[0]) ? count : 0;
+    }
+
+    /// A column of an expert, prepared.
+    const std::byte* row_of(std::int64_t expert, std::int64_t column) const {
+        return mixture_.row_of(columns_[begin_[expert] + column], task_.scratch);
+    }
+    float* out_of(std::int64_t expert, std::int64_t column, std::int64_t row) const {
+        return mixture_.out_of(columns_[begin_[expert] + column], row);
+    }
+
+    std::byte* stream(std::int64_t number) const {
+        return mixture_.streams(task_) +
+               static_cast<std::size_t>(number) * stream_column_size(mixture_.as.ne[0]);
+    }
+
+    void put_strip_of(std::int64_t expert, std::int64_t number, std::byte* to) const {
+        // Preparing what is prepared changes nothing.
+        const Type type = mixture_.pitch != 0 ? mixture_.multiplier.prepared : mixture_.b.type;
+        put_strip(
+            kernel_, mixture_.multiplier, type, mixture_.as.ne[0], number * kernel_.columns,
+            count_of(expert), [&](std::int64_t c) { return row_of(expert, c); }, to);
+    }
+
+    void multiply_streams(std::int64_t expert, const Panel& panel, std::int64_t first,
+                          std::int64_t row) const {
+        for (std::int64_t c = 0; c < count_of(expert); ++c) {
+            stream_.multiply(panel,
+                             stream_.arrange != nullptr ? stream(first + c) : row_of(expert, c),
+                             out_of(expert, c, row));
+        }
+    }
+
+    std::byte* strip(std::int64_t number) const {
+        return mixture_.strips(task_) + static_cast<std::size_t>(number) * strip_size_;
+    }
+
+    void multiply_over_strips(std::int64_t expert, const Panel& panel, Range range,
+                              std::int64_t row, const std::byte* strips) const {
+        multiply_piece(
+            kernel_, panel, strips, range, [&](std::int64_t c) { return out_of(expert, c, row); },
+            mixture_.strips(task_) + mixture_.all_strips_size() +
+                static_cast<std::size_t>(task_.index) * kPieceBytes);
+    }
+
+    void multiply_rows(std::int64_t expert, const Panel& panel, Range range,
+                       std::int64_t row) const {
+        const ColumnSet set = mixture_.column_set(columns_ + begin_[expert] + range.begin,
+                                                  range.end - range.begin, row, task_.scratch);
+        mixture_.multiplier.multiply(panel, set.b, set.out, set.count);
+    }
+
+    const Mixture& mixture_;
+    const Task& task_;
+    const StripKernel kernel_;
+    const StreamKernel stream_;
+    const std::size_t strip_size_;
+    const std::int64_t* begin_;
+    const std::int64_t* columns_;
+};
 
 void run(const Tensor& node, const Task& task) {
     const Mixture mixture(node);
@@ -113,31 +287,12 @@ void run(const Tensor& node, const Task& task) {
     if (mixture.pitch != 0) mixture.prepare(task);
     if (task.index == 0) mixture.sort_columns(task);
     task.sync();
-
-    const Tensor& as = mixture.as;
-    const std::int64_t m = as.ne[1];
-    const std::int64_t rows = rows_per_piece(m, mixture.used, task.count);
-    const std::int64_t row_blocks = blocks_of(m, rows);
-    const std::int64_t *begin = mixture.begins(task), *columns = mixture.list(task);
-    std::int64_t before = 0;  // pieces of the experts passed so far; numbers taken only go up
-    std::int64_t piece = task.take();
-    for (std::int64_t expert = 0; expert < mixture.experts; ++expert) {
-        const std::int64_t count = begin[expert + 1] - begin[expert];
-        const std::int64_t column_blocks = blocks_of(count, kColumnBlock);
-        const std::int64_t pieces = column_blocks * row_blocks;
-        for (; piece < before + pieces; piece = task.take()) {
-            const std::int64_t column = (piece - before) % column_blocks * kColumnBlock;
-            const std::int64_t row = (piece - before) / column_blocks * rows;
-            const std::int64_t left = count - column;
-            const ColumnSet set =
-                mixture.column_set(columns + begin[expert] + column,
-                                   left < kColumnBlock ? left : kColumnBlock, row, task.scratch);
-            const Panel panel{as.type, at(as, 0, row, expert), as.nb[1],
-                              row + rows < m ? rows : m - row, as.ne[0]};
-            mixture.multiplier.multiply(panel, set.b, set.out, set.count);
-        }
-        before += pieces;
+    MixtureTask part(mixture, task);
+    if (mixture.all_strips_size() + mixture.all_streams_size() > 0) {
+        part.arrange();
+        task.sync();
     }
+    part.multiply();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernel.hpp"
+#include "backends/cpu/kernels/products/strip_product.hpp"
 #include "ops/matmul.hpp"
 #include "quant/codec.hpp"
 
@@ -78,9 +79,85 @@ std::string_view plain_objection(const Tensor& node) {
     return shape_objection(node);
 }
 
+// ---- over strips -------------------------------------------------------------------------------
+
+/// Columns of a piece; its strips lie behind those of the rows.
+constexpr std::int64_t kOuterColumns = 96;
+constexpr std::size_t kOuterBytes = kPieceBytes + kOuterColumns * 1024 * kStripElement;
+
+bool is_worth_strips(const Tensor& a, const Tensor& b) {
+    return a.ne[0] >= 16 && b.ne[0] >= 4 && a.ne[1] >= 8;
+}
+
+/// Elements `depth` of rows `rows` of matrix (i2, i3), which lie across, in strips of `width`.
+void pack_across(const Tensor& t, Range rows, Range depth, std::int64_t i2, std::int64_t i3,
+                 std::int64_t width, float* to) {
+    for (std::int64_t first = rows.begin; first < rows.end; first += width) {
+        const std::int64_t left = rows.end - first, count = left < width ? left : width;
+        for (std::int64_t p = depth.begin; p < depth.end; ++p, to += width) {
+            if (t.nb[0] == sizeof(float)) {
+                std::memcpy(to, at(t, first, p, i2, i3),
+                            static_cast<std::size_t>(count) * sizeof(float));
+            } else {
+                for (std::int64_t i = 0; i < count; ++i) {
+                    to[i] = *at<const float>(t, first + i, p, i2, i3);
+                }
+            }
+            for (std::int64_t i = count; i < width; ++i) to[i] = 0;
+        }
+    }
+}
+
+void run_strips(const Tensor& node, const StripKernel& kernel, const Task& task) {
+    const Tensor &a = *node.src[0], &b = *node.src[1];
+    const std::int64_t group2 = b.ne[2] / a.ne[2], group3 = b.ne[3] / a.ne[3];
+    const std::int64_t rows = 2 * kernel.rows, depth = kernel.depth < 1024 ? kernel.depth : 1024;
+    const std::int64_t row_pieces = blocks_of(a.ne[0], rows);
+    const std::int64_t column_pieces = blocks_of(b.ne[0], kOuterColumns);
+    const std::int64_t pieces = row_pieces * column_pieces * node.ne[2] * node.ne[3];
+    std::byte* row_strips = task.scratch + static_cast<std::size_t>(task.index) * kOuterBytes;
+    std::byte* column_strips = row_strips + kPieceBytes;
+    for (std::int64_t piece = task.take(); piece < pieces; piece = task.take()) {
+        const std::int64_t row = piece % row_pieces * rows;
+        const std::int64_t column = piece / row_pieces % column_pieces * kOuterColumns;
+        const std::int64_t matrix = piece / (row_pieces * column_pieces);
+        const std::int64_t i2 = matrix % node.ne[2], i3 = matrix / node.ne[2];
+        const Range i{row, row + rows < a.ne[0] ? row + rows : a.ne[0]};
+        const Range j{column, column + kOuterColumns < b.ne[0] ? column + kOuterColumns : b.ne[0]};
+        for (std::int64_t begin = 0; begin < a.ne[1]; begin += depth) {
+            const Range p{begin, begin + depth < a.ne[1] ? begin + depth : a.ne[1]};
+            const std::int64_t count = p.end - p.begin;
+            // Strips hold whole blocks of 32 elements; what is past the end is not multiplied.
+            const std::int64_t room = blocks_of(count, 32) * 32;
+            for (std::int64_t r = i.begin; r < i.end; r += kernel.rows) {
+                const Range part{r, r + kernel.rows < i.end ? r + kernel.rows : i.end};
+                pack_across(a, part, p, i2 / group2, i3 / group3, kernel.rows,
+                            reinterpret_cast<float*>(row_strips) + (r - i.begin) * room);
+            }
+            for (std::int64_t c = j.begin; c < j.end; c += kernel.columns) {
+                const Range part{c, c + kernel.columns < j.end ? c + kernel.columns : j.end};
+                pack_across(b, part, p, i2, i3, kernel.columns,
+                            reinterpret_cast<float*>(column_strips) + (c - j.begin) * room);
+            }
+            multiply_strips(
+                kernel, row_strips, i.end - i.begin, column_strips, kernel.column_strip_size(count),
+                j.end - j.begin, count,
+                [&](std::int64_t c) { return at<float>(node, i.begin, j.begin + c, i2, i3); },
+                begin > 0);
+        }
+    }
+}
+
+// ---- row by row --------------------------------------------------------------------------------
+
 void run_plain(const Tensor& node, const Task& task) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (is_empty(node)) return;
+    if (is_worth_strips(a, b)) {
+        if (const StripKernel kernel = float_strips_of(GGML_TYPE_F32)) {
+            return run_strips(node, kernel, task);
+        }
+    }
     const std::int64_t group2 = b.ne[2] / a.ne[2], group3 = b.ne[3] / a.ne[3];
     const auto multiply = HWY_DYNAMIC_DISPATCH(out_prod_row);
     for_rows(node, task.share(row_count(node)), [&](Row row) {
@@ -97,11 +174,17 @@ std::string_view decoded_objection(const Tensor& node) {
     return shape_objection(node);
 }
 
-Demand plain_demand(const Tensor& node, int threads) {
+int worthwhile(const Tensor& node, int threads) {
     const double flops =
         2.0 * static_cast<double>(element_count(node)) * static_cast<double>(node.src[0]->ne[1]);
-    return {.tasks = worthwhile_tasks(static_cast<double>(byte_size(node)), flops, row_count(node),
-                                      threads)};
+    return worthwhile_tasks(static_cast<double>(byte_size(node)), flops, row_count(node), threads);
+}
+
+Demand plain_demand(const Tensor& node, int threads) {
+    const int tasks = worthwhile(node, threads);
+    const bool has_strips = is_worth_strips(*node.src[0], *node.src[1]);
+    return {.tasks = tasks,
+            .scratch = has_strips ? static_cast<std::size_t>(tasks) * kOuterBytes : 0};
 }
 
 std::size_t decoded_pitch(const Tensor& a) {
@@ -109,9 +192,9 @@ std::size_t decoded_pitch(const Tensor& a) {
 }
 
 Demand decoded_demand(const Tensor& node, int threads) {
-    Demand demand = plain_demand(node, threads);
-    demand.scratch = static_cast<std::size_t>(demand.tasks) * decoded_pitch(*node.src[0]);
-    return demand;
+    const int tasks = worthwhile(node, threads);
+    return {.tasks = tasks,
+            .scratch = static_cast<std::size_t>(tasks) * decoded_pitch(*node.src[0])};
 }
 
 /// Each row of a is decoded once and added to all rows of the result that this task has in the same

@@ -41,13 +41,14 @@ std::vector<double> product(const Tensor& a, const Tensor& b) {
     std::vector<double> values;
     for (std::int64_t i3 = 0; i3 < b.ne[3]; ++i3) {
         for (std::int64_t i2 = 0; i2 < b.ne[2]; ++i2) {
+            std::vector<std::vector<double>> rows;
+            for (std::int64_t i = 0; i < a.ne[1]; ++i) {
+                rows.push_back(
+                    rounded_row(a, a.type, i, i2 / (b.ne[2] / a.ne[2]), i3 / (b.ne[3] / a.ne[3])));
+            }
             for (std::int64_t j = 0; j < b.ne[1]; ++j) {
                 const auto column = rounded_row(b, type, j, i2, i3);
-                for (std::int64_t i = 0; i < a.ne[1]; ++i) {
-                    const auto row = rounded_row(a, a.type, i, i2 / (b.ne[2] / a.ne[2]),
-                                                 i3 / (b.ne[3] / a.ne[3]));
-                    values.push_back(dot(row, column));
-                }
+                for (const auto& row : rows) values.push_back(dot(row, column));
             }
         }
     }
@@ -80,6 +81,59 @@ TEST(CpuMulMat, MultipliesEveryTypeWithAnyNumberOfColumns) {
     }
 }
 
+TEST(CpuMulMat, MultipliesManyRowsWithManyColumnsOfEveryType) {
+    for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+        const auto type = static_cast<Type>(number);
+        if (cpu_traits_of(type).vec_dot == nullptr) continue;
+        // Past one strip of rows and of columns of every instruction set, and not whole ones; the
+        // longer rows are past what is multiplied in one go.
+        const bool is_long = type == GGML_TYPE_F16 || type == GGML_TYPE_Q4_0 ||
+                             type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q6_K;
+        for (const auto& [m, n] : {std::pair{9, 4}, {35, 14}, {32, 24}}) {
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << m << " " << n);
+            Workbench bench;
+            const std::int64_t k = is_long && n != 24 ? 1280 : 256;
+            expect_product(bench, bench.random(type, {k, m, 1, 1}),
+                           bench.random(GGML_TYPE_F32, {k, n, 1, 1}));
+        }
+    }
+}
+
+TEST(CpuMulMat, MultipliesLongRowsOfEveryTypeWithFewColumns) {
+    for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+        const auto type = static_cast<Type>(number);
+        if (cpu_traits_of(type).vec_dot == nullptr) continue;
+        const std::int64_t block = block_size(type);
+        for (const std::int64_t k : {512 + block, 1024 - block, std::int64_t{768}}) {
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << k);
+            Workbench bench;
+            Tensor* a = bench.random(type, {k, 5, 2, 1});
+            expect_product(bench, a, bench.random(GGML_TYPE_F32, {k, 1, 2, 1}));
+            expect_product(bench, a, bench.random(GGML_TYPE_F32, {k, 3, 2, 1}));
+        }
+    }
+}
+
+/// Codes of 8 bits at the ends of their range, where sums in too few bits would overflow.
+TEST(CpuMulMat, AddsUpExtremeCodes) {
+    for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q6_K, GGML_TYPE_Q5_K, GGML_TYPE_IQ4_XS}) {
+        for (const std::int64_t n : {1, 16}) {
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << n);
+            Workbench bench;
+            Tensor* a = bench.random(type, {768, 20, 1, 1});
+            std::vector<float> ones(768 * 20);
+            for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i / 768 % 2 == 0 ? 1.0f : -1.0f;
+            cpu_traits_of(type).from_float(ones.data(), a->data, 768 * 20);
+            Tensor* b = bench.tensor(GGML_TYPE_F32, {768, n, 1, 1});
+            for_elements(*b, [&](std::int64_t i, std::int64_t j, auto...) {
+                *at<float>(*b, i, j) = j % 2 == 0 ? 1.0f : -1.0f;
+            });
+            Tensor* y = bench.node<ops::MulMat>({}, {a, b});
+            expect_result(bench, *y, product(*a, *b), 1e-5, 1e-3);
+        }
+    }
+}
+
 TEST(CpuMulMat, TakesBInTheDotTypeAsItIs) {
     for (const Type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K}) {
         SCOPED_TRACE(std::string(name_of(type)));
@@ -90,12 +144,17 @@ TEST(CpuMulMat, TakesBInTheDotTypeAsItIs) {
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
         cpu_traits_of(b->type).from_float(values.data(), b->data, 256 * 3);
         expect_product(bench, a, b);
+        Tensor* many = bench.tensor(b->type, {256, 13, 1, 1});
+        for (std::int64_t j = 0; j < 13; ++j)
+            std::memcpy(at(*many, 0, j), at(*b, 0, j % 3), b->nb[1]);
+        expect_product(bench, bench.random(type, {256, 21, 1, 1}), many);
     }
 }
 
 TEST(CpuMulMat, HasNoFavouriteSizes) {
     for (const std::int64_t k : {1, 4, 15, 65, 80, 193, 1025}) {
-        for (const auto& [m, n] : {std::pair{1, 1}, {5, 3}, {83, 2}, {13, 67}, {1, 70}}) {
+        for (const auto& [m, n] :
+             {std::pair{1, 1}, {5, 3}, {83, 2}, {13, 67}, {1, 70}, {131, 25}}) {
             for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {
                 SCOPED_TRACE(testing::Message()
                              << name_of(type) << " " << k << " " << m << " " << n);
@@ -111,7 +170,7 @@ TEST(CpuMulMat, RepeatsMatricesOfAByDivision) {
     for (const Type type : {GGML_TYPE_F32, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
         for (const std::int64_t n : {1, 5}) {
             Workbench bench;
-            expect_product(bench, bench.random(type, {64, 7, 2, 3}),
+            expect_product(bench, bench.random(type, {64, 19, 2, 3}),
                            bench.random(GGML_TYPE_F32, {64, n, 8, 6}));
         }
     }
@@ -143,6 +202,15 @@ TEST(CpuMulMat, LetsInfinityAndNanThrough) {
             EXPECT_TRUE(std::isfinite(value_at(*y, 2, 0)));
             EXPECT_TRUE(std::isnan(value_at(*y, 0, 1)));
             EXPECT_TRUE(std::isnan(value_at(*y, 2, 1)));
+        });
+        Tensor* many = bench.random(GGML_TYPE_F32, {64, 16, 1, 1});
+        *at<float>(*many, 63, 7) = std::numeric_limits<float>::infinity();
+        Tensor* z = bench.node<ops::MulMat>({}, {bench.random(type, {64, 40, 1, 1}), many});
+        for_each_way([&](int tasks) {
+            ASSERT_TRUE(run_node(*z, tasks));
+            for_elements(*z, [&](std::int64_t i, std::int64_t j, auto...) {
+                EXPECT_EQ(std::isfinite(value_at(*z, i, j)), j != 7) << i << " " << j;
+            });
         });
     }
 }
@@ -197,12 +265,26 @@ TEST(CpuMulMatId, MultipliesEachTokenWithItsExperts) {
             for (const std::int64_t tokens : {1, 5, 40}) {
                 SCOPED_TRACE(testing::Message() << name_of(type) << " " << rows << " " << tokens);
                 Workbench bench;
-                Tensor* as = bench.random(type, {256, 7, 6, 1});
+                Tensor* as = bench.random(type, {256, 19, 6, 1});
                 Tensor* b = bench.random(GGML_TYPE_F32, {256, rows, tokens, 1});
                 Tensor* ids = random_ids(bench, 4, tokens, 6);
                 Tensor* y = bench.node<ops::MulMatId>({}, {as, b, ids});
                 expect_result(bench, *y, mixture(*as, *b, *ids), 1e-5, allowed(type, 256));
             }
+        }
+    }
+}
+
+TEST(CpuMulMatId, MultipliesLongRows) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K}) {
+        for (const std::int64_t tokens : {1, 7}) {  // experts with one column, and with more
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << tokens);
+            Workbench bench;
+            Tensor* as = bench.random(type, {768, 17, 5, 1});
+            Tensor* b = bench.random(GGML_TYPE_F32, {768, 2, tokens, 1});
+            Tensor* ids = random_ids(bench, 2, tokens, 5);
+            Tensor* y = bench.node<ops::MulMatId>({}, {as, b, ids});
+            expect_result(bench, *y, mixture(*as, *b, *ids), 1e-5, allowed(type, 768));
         }
     }
 }
@@ -267,6 +349,17 @@ TEST(CpuOutProd, SumsOverRowsOfBoth) {
             expect_result(bench, *bench.node<ops::OutProd>({}, {a, turned}), outer(*a, *turned),
                           1e-5, 1e-5);
         }
+    }
+}
+
+TEST(CpuOutProd, HasNoFavouriteSizes) {
+    for (const auto& [m, n, depth] :
+         {std::array{83, 29, 70}, {16, 4, 8}, {33, 110, 9}, {20, 7, 1100}}) {
+        SCOPED_TRACE(testing::Message() << m << " " << n << " " << depth);
+        Workbench bench;
+        Tensor* a = bench.random(GGML_TYPE_F32, {m, depth, 1, 2});
+        Tensor* b = bench.random(GGML_TYPE_F32, {n, depth, 2, 2});
+        expect_result(bench, *bench.node<ops::OutProd>({}, {a, b}), outer(*a, *b), 1e-5, 1e-4);
     }
 }
 

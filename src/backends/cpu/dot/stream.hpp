@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/dot/panel.hpp"
+
+/// Products of many rows with one column: over when all rows have come from memory once.
+namespace heddle::cpu {
+
+struct StreamKernel {
+    /// Lays a prepared column out for `multiply`, in at most `stream_column_size` bytes, aligned to
+    /// 64. Null: it is used as it is.
+    void (*arrange)(const void* from, std::int64_t depth, std::byte* to) = nullptr;
+
+    /// out[r] = the product of row r and the column.
+    void (*multiply)(const Panel& panel, const std::byte* column, float* out) = nullptr;
+
+    explicit operator bool() const { return multiply != nullptr; }
+};
+
+/// The kernel for rows of `type` on the instruction set in use; empty where there is none.
+StreamKernel stream_kernel_of(Type type);
+
+/// So many columns can be multiplied one after the other before strips are faster: rows come from
+/// memory for the first one only.
+inline constexpr std::int64_t kMostStreamColumns = 3;
+
+/// Whether products can be streams at all: rows are long enough that what is done once per row does
+/// not count.
+inline bool may_be_stream(std::int64_t columns, std::int64_t depth) {
+    return columns <= kMostStreamColumns && depth >= 512;
+}
+
+/// Whether `kernel` should be used. Plain rows are as fast with two columns at once.
+inline bool is_stream(const StreamKernel& kernel, std::int64_t columns, std::int64_t depth) {
+    return kernel && may_be_stream(columns, depth) && (columns == 1 || kernel.arrange != nullptr);
+}
+
+/// Enough for every type and instruction set.
+inline std::size_t stream_column_size(std::int64_t depth) {
+    return static_cast<std::size_t>((depth + 255) / 256 * 256) * 2;
+}
+
+// Each family's kernels, in its own file.
+StreamKernel plain_stream_of(Type type);   ///< f32 f16 bf16; the column is f32
+StreamKernel simple_stream_of(Type type);  ///< q4_0 q8_0; the column is q8_0
+StreamKernel k_stream_of(Type type);       ///< q4_K q6_K; the column is q8_K
+
+}  // namespace heddle::cpu

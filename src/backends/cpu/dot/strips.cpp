@@ -1,0 +1,51 @@
+#include "backends/cpu/dot/strips.hpp"
+
+#include <algorithm>
+
+#include "quant/codec.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+constexpr std::int64_t kChunk = 1024;  ///< elements; whole blocks of every type
+
+}  // namespace
+
+StripKernel strip_kernel_of(Type type) {
+    for (const auto family : {simple_code_strips_of, k_code_strips_of, float_strips_of}) {
+        if (const StripKernel kernel = family(type)) return kernel;
+    }
+    return {};
+}
+
+void put_prepared(const StripKernel& kernel, const Multiplier& multiplier, Type type,
+                  const std::byte* from, std::int64_t depth, std::byte* strip, int column) {
+    alignas(64) float prepared[kChunk];
+    alignas(64) float decoded[kChunk];
+    const bool is_ready = !needs_preparing(multiplier, type);
+    const bool is_decoded = kernel.wants_floats && multiplier.prepared != GGML_TYPE_F32;
+    for (std::int64_t begin = 0; begin < depth; begin += kChunk) {
+        const std::int64_t count = std::min(kChunk, depth - begin);
+        const void* piece = from + row_size(type, begin);
+        if (!is_ready) {
+            prepare_row(multiplier, type, piece, prepared, count);
+            piece = prepared;
+        }
+        if (is_decoded) {
+            quant::codec_of(multiplier.prepared)->decode(piece, decoded, count);
+            piece = decoded;
+        }
+        kernel.put_column(piece, count, strip + kernel.column_strip_size(begin), column);
+    }
+}
+
+void put_zeros(const StripKernel& kernel, std::int64_t depth, std::byte* strip, int column) {
+    // Zero is all bits zero in every kind of prepared row.
+    alignas(64) static constexpr float kZeros[kChunk] = {};
+    for (std::int64_t begin = 0; begin < depth; begin += kChunk) {
+        kernel.put_column(kZeros, std::min(kChunk, depth - begin),
+                          strip + kernel.column_strip_size(begin), column);
+    }
+}
+
+}  // namespace heddle::cpu

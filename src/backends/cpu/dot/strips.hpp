@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/dot/panel.hpp"
+
+/// Products of many rows with many columns, from rearranged copies of both.
+///
+/// A strip holds as many rows as there are lanes (or twice that), one element of each row after the
+/// other, so that a vector has one lane per row and sums need no adding up across lanes. A strip of
+/// columns is laid out the same way; the product of two strips stays in registers until it is done.
+namespace heddle::cpu {
+
+/// How strips of a type are made and multiplied on the instruction set in use.
+struct StripKernel {
+    int rows = 0;            ///< of a strip of rows
+    int columns = 0;         ///< of a strip of columns
+    std::int64_t depth = 0;  ///< elements that are multiplied in one go; a multiple of 256
+
+    /// With fewer columns rows are better multiplied where they are.
+    std::int64_t least_columns = 0;
+
+    // Bytes that 32 elements of a row or column take; a strip is as many times larger.
+    std::size_t row_bytes = 0;
+    std::size_t column_bytes = 0;
+
+    bool wants_floats = false;  ///< columns are put as f32, whatever they are prepared as
+
+    /// Elements `begin` .. `begin + count` of up to `rows` rows; what is missing becomes zero.
+    void (*pack_rows)(const Panel& panel, std::int64_t begin, std::int64_t count,
+                      std::byte* to) = nullptr;
+
+    /// `count` elements of a prepared column; `to` is where they begin in their strip.
+    void (*put_column)(const void* from, std::int64_t count, std::byte* to, int column) = nullptr;
+
+    /// out[c][r] = (or +=, if `add`) the products of `count` elements, for all rows of a strip and
+    /// the first `width` columns of another. Always writes `rows` results per column, and may write
+    /// to all of `columns` places in `out`.
+    void (*multiply)(const std::byte* rows, const std::byte* columns, std::int64_t count, int width,
+                     float* const* out, bool add) = nullptr;
+
+    explicit operator bool() const { return multiply != nullptr; }
+
+    std::size_t row_strip_size(std::int64_t count) const {
+        return static_cast<std::size_t>(rows) * row_bytes *
+               static_cast<std::size_t>((count + 31) / 32);
+    }
+    std::size_t column_strip_size(std::int64_t count) const {
+        return static_cast<std::size_t>(columns) * column_bytes *
+               static_cast<std::size_t>((count + 31) / 32);
+    }
+};
+
+/// The kernel for rows of `type`; empty where there is none.
+StripKernel strip_kernel_of(Type type);
+
+/// Bytes per element that no strip exceeds, whatever the instruction set.
+inline constexpr std::size_t kStripElement = sizeof(float);
+
+/// A multiple of the columns of every kernel.
+inline constexpr std::int64_t kStripColumns = 12;
+
+/// Rows that no strip exceeds.
+inline constexpr std::int64_t kMostStripRows = 64;
+
+/// Prepares a column, which is f32 or of the dot type, and puts all of it into its strip.
+void put_prepared(const StripKernel& kernel, const Multiplier& multiplier, Type type,
+                  const std::byte* from, std::int64_t depth, std::byte* strip, int column);
+
+/// Puts zeros in place of a column.
+void put_zeros(const StripKernel& kernel, std::int64_t depth, std::byte* strip, int column);
+
+// Each family's kernels, in its own file; empty for types of other families and where the
+// instruction set has no good way to do it.
+/// Every type that can be decoded. Element p of row r is f32 number p * `rows` + r of its strip,
+/// and so for columns.
+StripKernel float_strips_of(Type type);
+StripKernel simple_code_strips_of(Type type);  ///< codes of 8 bits against q8_0 or q8_1
+StripKernel k_code_strips_of(Type type);       ///< codes of 8 bits against q8_K
+
+}  // namespace heddle::cpu
