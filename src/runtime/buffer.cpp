@@ -7,6 +7,7 @@
 
 #include "core/last_error.hpp"
 #include "runtime/buffer_count.hpp"
+#include "runtime/meta/buffer.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/status.hpp"
 
@@ -109,6 +110,9 @@ void reset_buffer(Buffer& buffer) {
 void set_usage(Buffer& buffer, Usage usage) {
     buffer.usage = usage;
     for (Buffer* part : parts_of(buffer)) set_usage(*part, usage);
+    for (Buffer* part : meta::device_buffers(buffer)) {
+        if (part != nullptr) set_usage(*part, usage);
+    }
 }
 
 std::uint64_t write_generation(const Buffer& buffer) {

@@ -1,10 +1,19 @@
-"""Checks that the libraries export every function in functions.tsv.
+"""Checks that the libraries export every function that programs and plug-ins link.
 
-Arguments: the table, the list of names that are still to come, then NAME=FILE for each library that
-was built. A name on the list that is exported after all is an error too: the list only shrinks.
+    check_symbols.py FOLDER NAME=FILE...
+
+FOLDER is the one of this script, with its tables:
+
+    functions.tsv  every function of the headers, and the library that has it
+    clients.tsv    what programs of each kind really link, from whichever library
+    not_yet.txt    names that are still to come; one that is exported after all is an error too,
+                   so the list only shrinks
+
+and NAME=FILE each library that was built.
 """
 
 import csv
+import pathlib
 import subprocess
 import sys
 
@@ -17,28 +26,45 @@ def exported(path):
     return {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines()}
 
 
+def rows(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
 def main():
-    table, not_yet_file, *libraries = sys.argv[1:]
-    with open(not_yet_file, encoding="utf-8") as file:
-        not_yet = set(file.read().split())
+    folder = pathlib.Path(sys.argv[1])
+    not_yet = set((folder / "not_yet.txt").read_text(encoding="utf-8").split())
     symbols = {}
-    for library in libraries:
+    for library in sys.argv[2:]:
         name, _, path = library.partition("=")
         symbols[name] = exported(path)
+    everywhere = set().union(*symbols.values())
 
-    wrong = []
-    with open(table, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            library = row["library"]
-            if library not in symbols:
-                continue
-            is_there = row["symbol"] in symbols[library]
-            if is_there and row["symbol"] in not_yet:
-                wrong.append(f"{row['symbol']} is there now: take it off the list")
-            elif not is_there and row["symbol"] not in not_yet:
-                wrong.append(f"{library} does not export {row['symbol']}")
-    print("\n".join(wrong) or f"{', '.join(symbols)}: all there, {len(not_yet)} still to come")
-    return 1 if wrong else 0
+    wrong, checked, left_out = [], 0, set()
+    for row in rows(folder / "functions.tsv"):
+        library, symbol = row["library"], row["symbol"]
+        if library not in symbols:
+            left_out.add(library)
+            continue
+        checked += 1
+        is_there = symbol in symbols[library]
+        if is_there and symbol in not_yet:
+            wrong.append(f"{symbol} is there now: take it off the list")
+        elif not is_there and symbol not in not_yet:
+            wrong.append(f"{library} does not export {symbol}")
+    for row in rows(folder / "clients.tsv"):
+        checked += 1
+        if row["symbol"] not in everywhere | not_yet:
+            wrong.append(f"no library exports {row['symbol']}, linked by {row['linked by']}")
+
+    if wrong:
+        print("\n".join(wrong))
+        return 1
+    left_out.discard("-")  # defined in headers
+    print(f"{', '.join(symbols)}: {checked} names looked up, {len(not_yet)} still to come")
+    if left_out:
+        print(f"not built: {', '.join(sorted(left_out))}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 #include "runtime/alloc/linear.hpp"
 #include "runtime/buffer.hpp"
+#include "runtime/meta/context_allocation.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/placement.hpp"
 
@@ -108,6 +109,9 @@ Result<std::size_t> measure_context(const Context& context, BufferType& type) {
 }
 
 Result<Buffer*> allocate_context(Context& context, BufferType& type) {
+    if (meta::JoinedDevice* const joined = meta::joined(&type)) {
+        return meta::allocate_context(context, *joined);
+    }
     HEDDLE_TRY_ASSIGN(const std::vector<Range> ranges, cut(context, type));
     std::vector<OwnedBuffer> owned;
     Placer placer;
