@@ -12,7 +12,7 @@ CMAKE    = cmake --preset $(PRESET) -B $(BUILD)
 .DEFAULT_GOAL := help
 
 help: ## list these targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: ## install what is missing (Debian packages where possible)
 	@scripts/setup
@@ -48,13 +48,19 @@ fuzz: setup ## 60 seconds of hostile GGUF files (FUZZ_SECONDS=n for more)
 sanitize: setup ## the tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) test PRESET=asan BUILD=$(BUILD)-asan
 
+sanitize-threads: setup ## the tests under the thread sanitizer
+	@$(MAKE) test PRESET=tsan BUILD=$(BUILD)-tsan
+
 docs: build ## write the pages that are made from the code
 	@scripts/docs $(BUILD)
 
 install: build ## install (DESTDIR, PREFIX)
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
+package: build ## make a Debian package in build/packages
+	@cd $(BUILD) && cpack
+
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long bench lint format fuzz sanitize docs install clean
+.PHONY: help setup configure build run test test-long bench lint format fuzz sanitize sanitize-threads docs install package clean

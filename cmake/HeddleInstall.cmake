@@ -1,12 +1,18 @@
-# What `cmake --install` lays down: libraries, headers, the program, and the package files by which
-# programs that look for ggml find us.
+# What `cmake --install` lays down: libraries, plug-ins, headers, and the files by which CMake and
+# pkg-config find them, under ggml's name and under ours. Nothing in them depends on where the prefix is.
 include(CMakePackageConfigHelpers)
 
-set(libraries ggml-base ggml ${HEDDLE_BACKENDS})
-install(TARGETS ${libraries} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ggml-base ggml ${HEDDLE_BACKENDS} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                                  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# Plug-ins lie in a directory of this very version. In a static build they are ordinary libraries.
+set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/${HEDDLE_PLUGIN_SUBDIRECTORY})
+if(GGML_BACKEND_DIR)
+  set(plugin_dir ${GGML_BACKEND_DIR})
+endif()
 if(TARGET ggml-sim)
-  install(TARGETS ggml-sim LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  set_target_properties(ggml-sim PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
+  install(TARGETS ggml-sim LIBRARY DESTINATION ${plugin_dir}
                            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TARGET heddle)
@@ -17,22 +23,104 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         PATTERN plugin EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plugin DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-string(REPLACE ";" " " GGML_AVAILABLE_BACKENDS "${HEDDLE_BACKENDS}")
-if(TARGET ggml-blas)
-  set(HEDDLE_HAS_BLAS ON)
-else()
-  set(HEDDLE_HAS_BLAS OFF)
+# heddle_outside_libraries: what a static library of ours needs from others.
+function(heddle_outside_libraries target result)
+  get_target_property(linked ${target} LINK_LIBRARIES)
+  set(outside "")
+  foreach(library IN LISTS linked)
+    if(library MATCHES "^PkgConfig::(.*)")
+      set(library ${${CMAKE_MATCH_1}_LDFLAGS})
+    elseif(library MATCHES "^(ggml|heddle_)")
+      continue()
+    endif()
+    list(APPEND outside ${library})
+  endforeach()
+  list(REMOVE_DUPLICATES outside)
+  set(${result} "${outside}" PARENT_SCOPE)
+endfunction()
+
+# As ggml::ggml does, pkg-config names all libraries: programs call into each.
+set(outside_libraries "")  # lines of ggml-config.cmake
+set(libraries_of_pkg_config "")
+set(last "")
+foreach(target IN ITEMS ggml LISTS HEDDLE_BACKENDS ITEMS ggml-base)
+  list(APPEND libraries_of_pkg_config -l${target})
+  if(NOT BUILD_SHARED_LIBS)
+    heddle_outside_libraries(${target} needs)
+    list(APPEND needs stdc++ m)  # C programs may be linked by a C compiler
+    string(APPEND outside_libraries "set(_ggml_${target}_needs \"${needs}\")\n")
+    list(APPEND last ${needs})
+  endif()
+endforeach()
+if(NOT BUILD_SHARED_LIBS)
+  list(REMOVE_ITEM last Threads::Threads stdc++ m dl)
+  list(REMOVE_DUPLICATES last)
+  list(APPEND last stdc++ m dl pthread)
+  list(TRANSFORM last PREPEND -l REGEX "^[^/-]")
 endif()
-set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ggml)
-configure_package_config_file(
-  ${CMAKE_CURRENT_LIST_DIR}/ggml-config.cmake.in ${CMAKE_BINARY_DIR}/ggml-config.cmake
-  INSTALL_DESTINATION ${package_dir}
-  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/ggml-config-version.cmake
-                                 VERSION ${PROJECT_VERSION} COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/ggml-config.cmake ${CMAKE_BINARY_DIR}/ggml-config-version.cmake
-        DESTINATION ${package_dir})
+list(JOIN libraries_of_pkg_config " " libraries_of_pkg_config)
+list(JOIN last " " last)
+string(STRIP "${libraries_of_pkg_config} ${last}" libraries_of_pkg_config)
 
-configure_file(${CMAKE_CURRENT_LIST_DIR}/ggml.pc.in ${CMAKE_BINARY_DIR}/ggml.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/ggml.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Programs read what the library was built with from variables that begin with GGML_.
+set(GGML_VERSION ${PROJECT_VERSION})
+set(GGML_SHARED_LIB ${BUILD_SHARED_LIBS})
+set(GGML_BACKEND_DL OFF)
+set(GGML_OPENMP_ENABLED OFF)
+set(GGML_SCHED_NO_REALLOC OFF)
+set(GGML_AVAILABLE_BACKENDS ${HEDDLE_BACKENDS})
+foreach(backend IN ITEMS cpu blas cuda hip musa vulkan rpc metal sycl opencl cann hexagon webgpu zdnn
+                         zendnn openvino virtgpu)
+  string(TOUPPER GGML_${backend} variable)
+  if(ggml-${backend} IN_LIST HEDDLE_BACKENDS)
+    set(${variable} ON)
+  else()
+    set(${variable} OFF)
+  endif()
+endforeach()
+get_cmake_property(variables VARIABLES)
+list(FILTER variables INCLUDE REGEX "^GGML_")
+set(ggml_variables "")
+foreach(variable IN LISTS variables)
+  string(APPEND ggml_variables "set(${variable} \"${${variable}}\")\n")
+endforeach()
+
+# heddle_package: the files by which CMake and pkg-config find package `name`.
+function(heddle_package name)
+  set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
+  configure_package_config_file(
+    ${PROJECT_SOURCE_DIR}/cmake/${name}-config.cmake.in ${PROJECT_BINARY_DIR}/${name}-config.cmake
+    INSTALL_DESTINATION ${package_dir}
+    PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR plugin_dir)
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/${name}-config-version.cmake
+                                   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMajorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}-config.cmake
+                ${PROJECT_BINARY_DIR}/${name}-config-version.cmake
+          DESTINATION ${package_dir})
+
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+
+# Directories as pkg-config files name them: from where the file lies to the prefix, and from there on.
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+  set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+else()
+  file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${pc_prefix}")
+endif()
+function(heddle_pc_directory name path)
+  if(NOT IS_ABSOLUTE ${path})
+    set(path "\${prefix}/${path}")
+  endif()
+  set(pc_${name} ${path} PARENT_SCOPE)
+endfunction()
+heddle_pc_directory(includedir ${CMAKE_INSTALL_INCLUDEDIR})
+heddle_pc_directory(libdir ${CMAKE_INSTALL_LIBDIR})
+heddle_pc_directory(bindir ${CMAKE_INSTALL_BINDIR})
+heddle_pc_directory(plugindir ${plugin_dir})
+
+heddle_package(ggml)
+heddle_package(heddle)

@@ -19,6 +19,10 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 include(GNUInstallDirs)
 set(CMAKE_INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
+# Where plug-ins are installed and looked for, beside the libraries. It carries the version, so that two
+# versions on one machine do not load each other's.
+set(HEDDLE_PLUGIN_SUBDIRECTORY heddle/${PROJECT_VERSION})
+
 # Contraction into fused multiply-adds would change the bits of decoded values from machine to
 # machine; kernels that want FMA ask for it by name.
 #

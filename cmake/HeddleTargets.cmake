@@ -35,11 +35,13 @@ function(heddle_test name)
   add_test(NAME ${name} COMMAND ${name}_test)
   # Tests ask for more memory than there is: that is to fail as it does without sanitizers.
   set_tests_properties(${name} PROPERTIES
-    ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+    ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
 endfunction()
 
-# heddle_c_library: a library clients link, with ggml's names and version.
+# heddle_c_library: a library clients link, with ggml's names and version. Projects that include this
+# one with add_subdirectory use the names of the installed package, too.
 function(heddle_c_library name)
+  add_library(ggml::${name} ALIAS ${name})
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

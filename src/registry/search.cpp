@@ -19,6 +19,12 @@ std::vector<fs::path> default_search_directories() {
 #ifdef GGML_BACKEND_DIR
     directories.emplace_back(GGML_BACKEND_DIR);
 #endif
+#ifdef HEDDLE_PLUGIN_SUBDIRECTORY
+    // It carries the version: another one installed beside this has its own.
+    if (fs::path own = own_directory(); !own.empty()) {
+        directories.push_back(own / HEDDLE_PLUGIN_SUBDIRECTORY);
+    }
+#endif
     if (fs::path program = fs::read_symlink("/proc/self/exe", code); !code) {
         directories.push_back(program.parent_path());
     }

@@ -8,7 +8,8 @@
 namespace heddle {
 
 /// Where plug-ins are looked for if nobody says where: the directory chosen when the library was
-/// built, the program's own, the current one. Those that cannot be found out are left out.
+/// built, the one for plug-ins of this version beside the library, the program's own, the current
+/// one. Those that cannot be found out are left out.
 std::vector<std::filesystem::path> default_search_directories();
 
 /// The directory this library lies in; empty if the system does not say.

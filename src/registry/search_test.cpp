@@ -40,6 +40,18 @@ TEST(Search, LooksBesideTheProgramBeforeTheCurrentDirectory) {
     EXPECT_NE(std::find(directories.begin(), directories.end(), program), directories.end());
 }
 
+#ifdef HEDDLE_PLUGIN_SUBDIRECTORY  // a static library has no place of its own
+TEST(Search, LooksInTheDirectoryOfThisVersionBesideTheLibraryFirst) {
+    const auto directories = default_search_directories();
+    const auto ours = std::find(directories.begin(), directories.end(),
+                                own_directory() / HEDDLE_PLUGIN_SUBDIRECTORY);
+    const auto program = std::find(directories.begin(), directories.end(),
+                                   fs::read_symlink("/proc/self/exe").parent_path());
+    ASSERT_NE(ours, directories.end());
+    EXPECT_LT(ours, program);
+}
+#endif
+
 TEST(Search, DistrustsFilesThatEverybodyCanWrite) {
     const Directory directory;
     const auto file = directory.write("libggml-cpu.so", "");

@@ -1,28 +1,117 @@
-# Installs the build, then builds the example plug-in and a client against the result.
+# Installs the build, moves the result elsewhere, and builds programs and plug-ins against it.
+include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 set(stage ${BUILD_DIR}/install-check)
+set(prefix ${stage}/moved)
 file(REMOVE_RECURSE ${stage})
 
-function(run)
-  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${ARGN}\n${output}")
+# What is installed, and that it works where it is not meant to be.
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${stage}/first-place)
+file(RENAME ${stage}/first-place ${prefix})
+foreach(file IN LISTS installed_files)
+  if(NOT EXISTS ${prefix}/${file})
+    message(FATAL_ERROR "${file} is not installed")
   endif()
+endforeach()
+file(GLOB descriptions ${prefix}/${LIBDIR}/pkgconfig/*.pc ${prefix}/${LIBDIR}/cmake/*/*.cmake)
+foreach(file IN LISTS descriptions)
+  file(READ ${file} text)
+  foreach(path ${BUILD_DIR} ${SOURCE_DIR})
+    string(FIND "${text}" "${path}" at)
+    if(NOT at EQUAL -1)
+      message(FATAL_ERROR "${file} names ${path}")
+    endif()
+  endforeach()
+endforeach()
+if(EXISTS ${prefix}/bin/heddle)
+  run(${prefix}/bin/heddle --version)
+  expect("${output}" "${VERSION}")
+endif()
+
+# configure_and_build: an outside project, against the installed package.
+function(configure_and_build name source)
+  run(${CMAKE_COMMAND} -S ${source} -B ${stage}/build-${name} -DCMAKE_PREFIX_PATH=${prefix}
+      -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=${C_COMPILER} -DCMAKE_CXX_COMPILER=${CXX_COMPILER}
+      ${ARGN})
+  run(${CMAKE_COMMAND} --build ${stage}/build-${name} -j 2)
 endfunction()
 
-run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${stage}/prefix)
-foreach(project plugin client)
-  set(source ${SOURCE_DIR}/tests/install/client)
-  if(project STREQUAL plugin)
-    # A copy far from the tree, so that nothing of it can be found by accident.
-    file(COPY ${SOURCE_DIR}/examples/plugin DESTINATION ${stage})
-    set(source ${stage}/plugin)
-  endif()
-  run(${CMAKE_COMMAND} -S ${source} -B ${stage}/build-${project} -DCMAKE_PREFIX_PATH=${stage}/prefix
-      -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=${C_COMPILER} -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
-  run(${CMAKE_COMMAND} --build ${stage}/build-${project})
+# A C program; static libraries of ours are linked with a C++ compiler.
+if(SHARED)
+  configure_and_build(client ${SOURCE_DIR}/tests/install/client)
+  run(${stage}/build-client/client)
+endif()
+configure_and_build(outside ${SOURCE_DIR}/tests/install/outside)
+foreach(program speech_program speech_user language_program language_package
+                language_old cpp_program)
+  run(${stage}/build-outside/${program})
 endforeach()
-run(${stage}/build-client/client)
 
-# The plug-in loads, computes and unloads: the same test as for the one built in the tree.
-run(${CMAKE_COMMAND} -E env PLAIN_BACKEND=${stage}/build-plugin/libggml-plain.so ${CHECK})
-message(STATUS "installed, built against from outside, loaded and run")
+# Plug-ins of this version are found, those of others and of earlier interfaces are not taken.
+set(plugins ${prefix}/${LIBDIR}/${PLUGIN_SUBDIRECTORY})
+if(SHARED)
+  set(other ${prefix}/${LIBDIR}/heddle/9.9.9)
+  file(MAKE_DIRECTORY ${other})
+  set(made ${stage}/build-outside/made)
+  file(COPY ${made}/libggml-hexagon.so DESTINATION ${other})
+  file(COPY ${made}/libggml-opencl.so DESTINATION ${plugins})
+  run(${CMAKE_COMMAND} -E chdir / ${stage}/build-outside/plugins_program)
+  expect("${output}" "sim: there")
+  expect("${output}" "loaded ${plugins}/libggml-sim.so")
+  expect("${output}" "rejected ${plugins}/libggml-opencl.so: [^\n]* version 1 of the plug-in interface")
+  expect(NOT hexagon "${output}")
+  file(RENAME ${other}/libggml-hexagon.so ${plugins}/libggml-hexagon.so)
+  run(${CMAKE_COMMAND} -E chdir / ${stage}/build-outside/plugins_program)
+  expect("${output}" "loaded ${plugins}/libggml-hexagon.so")
+  file(RENAME ${plugins} ${prefix}/${LIBDIR}/heddle/0.0.1)
+  run(${CMAKE_COMMAND} -E chdir / ${stage}/build-outside/plugins_program)
+  expect("${output}" "sim: missing")
+  file(RENAME ${prefix}/${LIBDIR}/heddle/0.0.1 ${plugins})
+endif()
+
+# pkg-config, without CMake.
+find_program(pkg_config NAMES pkg-config pkgconf)
+if(pkg_config)
+  set(ENV{PKG_CONFIG_PATH} ${prefix}/${LIBDIR}/pkgconfig)
+  run(${pkg_config} --modversion ggml heddle)
+  expect("${output}" "^${VERSION}\n${VERSION}\n$")
+  run(${pkg_config} --variable=plugindir heddle)
+  if(NOT SHARED)
+    file(MAKE_DIRECTORY ${plugins})
+  endif()
+  string(STRIP "${output}" output)
+  if(NOT IS_DIRECTORY ${output})
+    message(FATAL_ERROR "plug-ins would go to ${output}, which is not there")
+  endif()
+  run(${pkg_config} --cflags --libs heddle)
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${C_COMPILER} ${SOURCE_DIR}/tests/install/client/client.c -o ${stage}/by_pkg_config ${flags}
+      -Wl,-rpath,${prefix}/${LIBDIR})
+  run(${stage}/by_pkg_config)
+endif()
+
+# The libraries as part of another project: enough to see that its targets are right.
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/install/outside/inside -B ${stage}/build-inside
+    -DHEDDLE_SOURCE=${SOURCE_DIR} -DCMAKE_C_COMPILER=${C_COMPILER}
+    -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
+
+# The example plug-in, from a copy far from the tree so that nothing of it can be found by accident. It
+# loads, computes and unloads: the same test as for the one built in the tree.
+if(CHECK)
+  file(COPY ${SOURCE_DIR}/examples/plugin DESTINATION ${stage})
+  configure_and_build(plugin ${stage}/plugin)
+  run(${CMAKE_COMMAND} -E env PLAIN_BACKEND=${stage}/build-plugin/libggml-plain.so ${CHECK})
+endif()
+
+# Every function that programs link is in the libraries as they are installed.
+if(SHARED)
+  set(libraries)
+  foreach(library ggml-base ggml ggml-cpu ggml-blas ggml-cuda ggml-vulkan ggml-rpc)
+    if(EXISTS ${prefix}/${LIBDIR}/lib${library}.so)
+      list(APPEND libraries ${library}=${prefix}/${LIBDIR}/lib${library}.so)
+    endif()
+  endforeach()
+  set(abi ${SOURCE_DIR}/tests/abi)
+  run(${PYTHON} ${abi}/check_symbols.py ${abi} ${libraries})
+  message(STATUS "${output}")
+endif()
+message(STATUS "installed, moved, built against from outside, loaded and run")
