@@ -16,6 +16,8 @@ public:
         tasks_ = tasks;
         crowded_ = crowded;
         next_chunk.store(0, std::memory_order_relaxed);
+        next_to_prepare.store(0, std::memory_order_relaxed);
+        prepared_.store(0, std::memory_order_relaxed);
     }
 
     /// The last one to arrive lets the others go on, and is the only one who does not wait.
@@ -32,6 +34,20 @@ public:
         round_.wait(round);
     }
 
+    void wait_for_prepared(std::int64_t count, std::int64_t all) override {
+        std::int64_t prepared = prepared_.fetch_add(count, std::memory_order_acq_rel) + count;
+        if (prepared == all) {
+            if (count > 0) prepared_.notify_all();
+            return;
+        }
+        const auto is_done = [&] {
+            prepared = prepared_.load(std::memory_order_acquire);
+            return prepared == all;
+        };
+        if (spin_until(is_done, spin_for_tasks_us(crowded_))) return;
+        while (!is_done()) prepared_.wait(prepared);
+    }
+
     void fail(std::string message) override {
         const std::lock_guard guard(lock_);
         if (!failed_.exchange(true, std::memory_order_relaxed)) message_ = std::move(message);
@@ -45,6 +61,7 @@ private:
     bool crowded_ = false;  ///< more tasks than processors
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
+    alignas(64) std::atomic<std::int64_t> prepared_{0};
     std::atomic<bool> failed_{false};
     std::mutex lock_;
     std::string message_;

@@ -24,7 +24,12 @@ class Gate {
 public:
     virtual void sync() = 0;                     ///< until every task of the node is here
     virtual void fail(std::string message) = 0;  ///< the first message of a node is kept
+
+    /// The calling task has prepared `count` pieces of `all`: until all of them are.
+    virtual void wait_for_prepared(std::int64_t count, std::int64_t all) = 0;
+
     std::atomic<std::int64_t> next_chunk{0};
+    std::atomic<std::int64_t> next_to_prepare{0};
 
 protected:
     ~Gate() = default;
@@ -46,6 +51,23 @@ struct Task {
     /// The number of a piece that no other task has taken, counting from 0. For work of uneven
     /// size.
     std::int64_t take() const { return gate->next_chunk.fetch_add(1, std::memory_order_relaxed); }
+
+    /// Calls `piece(i)` for each i below `n`, together with the tasks that are here, and returns
+    /// when all pieces are done. Once for each node. Unlike with sync(), nobody waits for a task
+    /// whose thread has not woken up yet.
+    template <class Piece>
+    void prepare(std::int64_t n, Piece&& piece) const {
+        if (count == 1) {
+            for (std::int64_t i = 0; i < n; ++i) piece(i);
+            return;
+        }
+        std::int64_t done = 0;
+        const auto next = [&] {
+            return gate->next_to_prepare.fetch_add(1, std::memory_order_relaxed);
+        };
+        for (std::int64_t i = next(); i < n; i = next(), ++done) piece(i);
+        gate->wait_for_prepared(done, n);
+    }
 
     /// Waits for the other tasks of this node. Every task must call it equally often.
     void sync() const {

@@ -12,6 +12,7 @@ namespace {
 class SingleTask final : public cpu::Gate {
 public:
     void sync() override {}
+    void wait_for_prepared(std::int64_t, std::int64_t) override {}
     void fail(std::string message) override {
         if (message_.empty()) message_ = std::move(message);
     }

@@ -35,10 +35,15 @@ public:
         const std::lock_guard guard(lock_);
         if (message_.empty()) message_ = std::move(message);
     }
+    void wait_for_prepared(std::int64_t count, std::int64_t all) override {
+        prepared_ += count;
+        while (prepared_ != all) std::this_thread::yield();
+    }
     const std::string& message() const { return message_; }
 
 private:
     std::barrier<> barrier_;
+    std::atomic<std::int64_t> prepared_{0};
     std::mutex lock_;
     std::string message_;
 };

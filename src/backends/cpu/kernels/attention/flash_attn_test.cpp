@@ -199,6 +199,127 @@ TEST(CpuFlashAttn, GivesZerosWhereNoKeyCounts) {
     }
 }
 
+TEST(CpuFlashAttn, HasEveryTypeWithEveryOptionForFewAndManyQueries) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                            GGML_TYPE_Q4_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL}) {
+        for (const std::int64_t queries : {1, 19}) {
+            for (int options = 0; options < 16; ++options) {
+                const bool mask = options & 1, bias = options & 2, cap = options & 4;
+                const bool sinks = options & 8;
+                if (bias && !mask) continue;
+                SCOPED_TRACE(testing::Message() << name_of(type) << ", " << queries
+                                                << " queries, options " << options);
+                Workbench bench;
+                Operands x{bench.random(GGML_TYPE_F32, {32, queries, 6, 1}),
+                           bench.random(type, {32, 71, 3, 1}), bench.random(type, {64, 71, 3, 1})};
+                if (mask) x.mask = block_mask(bench, {71, queries, 1, 1});
+                if (sinks) x.sinks = bench.random(GGML_TYPE_F32, {6, 1, 1, 1}, -4, 4);
+                expect_attention(bench, x,
+                                 {.scale = 1,
+                                  .max_bias = bias ? 8.0f : 0.0f,
+                                  .logit_softcap = cap ? 2.0f : 0.0f});
+            }
+        }
+    }
+}
+
+TEST(CpuFlashAttn, HasAnyNumberOfQueriesAndKeys) {
+    // Around the ends of strips, of tiles and of units.
+    for (const std::int64_t queries : {1, 2, 3, 5, 7, 11, 12, 13, 16, 17, 31, 33, 64, 70, 131}) {
+        for (const std::int64_t keys : {1, 2, 63, 64, 65, 130}) {
+            SCOPED_TRACE(testing::Message() << queries << " queries, " << keys << " keys");
+            Workbench bench;
+            expect_attention(bench,
+                             {bench.random(GGML_TYPE_F32, {16, queries, 2, 1}),
+                              bench.random(GGML_TYPE_F16, {16, keys, 2, 1}),
+                              bench.random(GGML_TYPE_F16, {16, keys, 2, 1})},
+                             {.scale = 1});
+        }
+    }
+}
+
+TEST(CpuFlashAttn, HasHeadsOfAnySize) {
+    const std::pair<std::int64_t, std::int64_t> sizes[] = {
+        {1, 1},   {7, 5},     {40, 40},   {72, 72},   {80, 80},   {96, 96},   {128, 128},
+        {129, 3}, {192, 128}, {256, 256}, {320, 256}, {512, 512}, {576, 512}, {3, 260}};
+    for (const auto& [depth, width] : sizes) {
+        for (const std::int64_t queries : {1, 6}) {
+            SCOPED_TRACE(testing::Message() << depth << " and " << width << ", " << queries);
+            Workbench bench;
+            const Operands x{bench.random(GGML_TYPE_F32, {depth, queries, 4, 1}),
+                             bench.random(GGML_TYPE_F16, {depth, 70, 1, 1}),
+                             bench.random(GGML_TYPE_F16, {width, 70, 1, 1})};
+            expect_attention(bench, x, {.scale = 1 / std::sqrt(static_cast<float>(depth))});
+        }
+    }
+}
+
+TEST(CpuFlashAttn, ReadsPermutedCachesForManyQueries) {
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0}) {
+        Workbench bench;
+        Tensor* k = bench.permuted(bench.random(type, {64, 2, 200, 2}), {0, 2, 1, 3});
+        Tensor* v = bench.permuted(bench.random(type, {64, 2, 200, 2}), {0, 2, 1, 3});
+        Tensor* q = bench.permuted(bench.random(GGML_TYPE_F32, {64, 8, 33, 2}), {0, 2, 1, 3});
+        // The cache is longer than what is in use.
+        k = bench.slice(k, {0, 0, 0, 0}, {64, 150, 2, 2});
+        v = bench.slice(v, {0, 0, 0, 0}, {64, 150, 2, 2});
+        expect_attention(bench, {q, k, v, block_mask(bench, {150, 40, 1, 2})}, {.scale = 0.125f});
+    }
+}
+
+TEST(CpuFlashAttn, LeavesNoTraceOfMaskedKeysAmongManyQueries) {
+    for (const std::int64_t queries : {4, 40}) {
+        Workbench bench;
+        const Operands x{bench.random(GGML_TYPE_F32, {32, queries, 2, 1}),
+                         bench.random(GGML_TYPE_F16, {32, 190, 1, 1}),
+                         bench.random(GGML_TYPE_F16, {32, 190, 1, 1}),
+                         block_mask(bench, {190, queries, 1, 1})};
+        for (const std::int64_t j : {3, 40, 89, 189}) {
+            for (std::int64_t t = 0; t < queries; ++t) *at<std::uint16_t>(*x.mask, j, t) = 0xfc00;
+            std::memset(at(*x.k, 0, j), 0xff, 64);  // NaN
+            std::memset(at(*x.v, 0, j), 0xff, 64);
+        }
+        expect_attention(bench, x, {.scale = 1});
+    }
+}
+
+TEST(CpuFlashAttn, ShowsANaNOnlyToQueriesThatSeeIt) {
+    for (const std::int64_t queries : {2, 40}) {
+        Workbench bench;
+        Tensor* mask =
+            bench.numbers(GGML_TYPE_F16, {100, queries, 1, 1},
+                          std::vector<double>(static_cast<std::size_t>(100 * queries), 0.0));
+        Tensor* v = bench.random(GGML_TYPE_F32, {8, 100, 1, 1});
+        *at<float>(*v, 5, 70) = std::numeric_limits<float>::quiet_NaN();
+        for (std::int64_t t = 1; t < queries; ++t) *at<std::uint16_t>(*mask, 70, t) = 0xfc00;
+        Tensor* y = bench.node<ops::FlashAttnExt>(
+            {}, {bench.random(GGML_TYPE_F32, {8, queries, 1, 1}),
+                 bench.random(GGML_TYPE_F32, {8, 100, 1, 1}), v, mask, nullptr});
+        for_each_way([&](int tasks) {
+            ASSERT_TRUE(run_node(*y, tasks));
+            for_elements(*y, [&](auto d, auto h, auto t, auto s) {
+                EXPECT_EQ(std::isnan(value_at(*y, d, h, t, s)), d == 5 && t == 0);
+            });
+        });
+    }
+}
+
+TEST(CpuFlashAttn, GivesTheSameBitsEveryTime) {
+    for (const std::int64_t queries : {1, 50}) {
+        Workbench bench;
+        Tensor* y = bench.node<ops::FlashAttnExt>(
+            {.scale = 1}, {bench.random(GGML_TYPE_F32, {32, queries, 4, 1}),
+                           bench.random(GGML_TYPE_F16, {32, 1500, 2, 1}),
+                           bench.random(GGML_TYPE_F16, {32, 1500, 2, 1}), nullptr, nullptr});
+        ASSERT_TRUE(run_node(*y, 1));
+        const std::vector<double> first = values_of(*y);
+        for (const int tasks : {1, 2, 3, 3, 5, 5}) {
+            ASSERT_TRUE(run_node(*y, tasks));
+            EXPECT_EQ(values_of(*y), first) << tasks << " tasks";
+        }
+    }
+}
+
 TEST(CpuFlashAttn, HasNothingToDoWithoutHeads) {
     Workbench bench;
     Tensor* y = bench.node<ops::FlashAttnExt>(

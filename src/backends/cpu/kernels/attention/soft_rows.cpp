@@ -81,73 +81,18 @@ void scale_row(float factor, float* y, std::int64_t n) {
     for (; i < n; ++i) y[i] *= factor;
 }
 
-template <class T>
-void add_row(float weight, const T* x, float* y, std::int64_t n) {
-    const hn::ScalableTag<float> lanes;
-    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const auto w = hn::Set(lanes, weight);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        hn::StoreU(hn::MulAdd(load_f32(lanes, x + i), w, hn::LoadU(lanes, y + i)), lanes, y + i);
-    }
-    for (; i < n; ++i) y[i] += to_float(x[i]) * weight;
-}
-
-/// Four rows at once, so that y is read and written a quarter as often.
-template <class T>
-void add_four_rows(const float* weights, const T* const* x, float* y, std::int64_t n) {
-    const hn::ScalableTag<float> lanes;
-    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const auto w0 = hn::Set(lanes, weights[0]), w1 = hn::Set(lanes, weights[1]);
-    const auto w2 = hn::Set(lanes, weights[2]), w3 = hn::Set(lanes, weights[3]);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        auto sum = hn::LoadU(lanes, y + i);
-        sum = hn::MulAdd(load_f32(lanes, x[0] + i), w0, sum);
-        sum = hn::MulAdd(load_f32(lanes, x[1] + i), w1, sum);
-        sum = hn::MulAdd(load_f32(lanes, x[2] + i), w2, sum);
-        hn::StoreU(hn::MulAdd(load_f32(lanes, x[3] + i), w3, sum), lanes, y + i);
-    }
-    for (; i < n; ++i) {
-        for (int r = 0; r < 4; ++r) y[i] += to_float(x[r][i]) * weights[r];
-    }
-}
-
-template <class T>
-void add_rows(const float* weights, const void* rows, std::size_t pitch, std::int64_t count,
-              float* y, std::int64_t n) {
-    const auto* bytes = static_cast<const std::byte*>(rows);
-    float pending[4];
-    const T* x[4];
-    int found = 0;
-    for (std::int64_t j = 0; j < count; ++j) {
-        if (weights[j] == 0) continue;  // a masked row may hold anything, even NaN
-        pending[found] = weights[j];
-        x[found++] = reinterpret_cast<const T*>(bytes + static_cast<std::size_t>(j) * pitch);
-        if (found < 4) continue;
-        add_four_rows(pending, x, y, n);
-        found = 0;
-    }
-    for (int r = 0; r < found; ++r) add_row(pending[r], x[r], y, n);
-}
-
 }  // namespace
 
-SoftRows soft_rows(Type type) {
-    SoftRows rows{finish, exponentiate, scale_row, add_rows<float>};
-    if (type == GGML_TYPE_F16) rows.add_rows = add_rows<F16>;
-    if (type == GGML_TYPE_BF16) rows.add_rows = add_rows<Bf16>;
-    return rows;
-}
+SoftRows rows_steps() { return {finish, exponentiate, scale_row}; }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace heddle::cpu {
-HWY_EXPORT(soft_rows);
+HWY_EXPORT(rows_steps);
 
-SoftRows soft_rows_of(Type type) { return HWY_DYNAMIC_DISPATCH(soft_rows)(type); }
+SoftRows soft_rows() { return HWY_DYNAMIC_DISPATCH(rows_steps)(); }
 
 }  // namespace heddle::cpu
 #endif

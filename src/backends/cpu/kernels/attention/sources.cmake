@@ -1,6 +1,11 @@
 list(APPEND HEDDLE_CPU_SOURCES
   kernels/attention/dsv4.cpp
   kernels/attention/flash_attn.cpp
+  kernels/attention/flash_attn_cut.cpp
+  kernels/attention/flash_attn_few.cpp
+  kernels/attention/flash_attn_rows.cpp
+  kernels/attention/flash_attn_steps.cpp
+  kernels/attention/flash_attn_tiles.cpp
   kernels/attention/kernels.cpp
   kernels/attention/lightning_indexer.cpp
   kernels/attention/soft_rows.cpp)

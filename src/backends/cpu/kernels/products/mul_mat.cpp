@@ -80,15 +80,13 @@ void run_strips(const Product& product, const StripKernel& kernel, const Task& t
     const auto place = [&](std::int64_t matrix, std::int64_t column) {
         return product.column_at(matrix % product.a.ne[2], matrix / product.a.ne[2], column);
     };
-    const Range share = task.share(product.matrices * strips);
-    for (std::int64_t i = share.begin; i < share.end; ++i) {
+    task.prepare(product.matrices * strips, [&](std::int64_t i) {
         put_strip(
             kernel, product.multiplier, product.b.type, depth, i % strips * kernel.columns,
             product.columns,
             [&](std::int64_t c) { return row_at(product.b, place(i / strips, c)); },
             task.scratch + static_cast<std::size_t>(i) * strip_size);
-    }
-    task.sync();
+    });
 
     const std::size_t used = static_cast<std::size_t>(product.matrices) * matrix_size;
     std::byte* buffer =
@@ -114,11 +112,11 @@ void run_strips(const Product& product, const StripKernel& kernel, const Task& t
 
 void prepare_rows(const Product& product, const Task& task) {
     const Tensor& b = product.b;
-    const Range range = task.share(row_count(b));
-    std::int64_t number = range.begin;
-    for_rows(b, range, [&](Row row) {
-        prepare_row(product.multiplier, b.type, row_at(b, row),
-                    task.scratch + static_cast<std::size_t>(number++) * product.pitch, b.ne[0]);
+    task.prepare(row_count(b), [&](std::int64_t number) {
+        for_rows(b, {number, number + 1}, [&](Row row) {
+            prepare_row(product.multiplier, b.type, row_at(b, row),
+                        task.scratch + static_cast<std::size_t>(number) * product.pitch, b.ne[0]);
+        });
     });
 }
 
@@ -137,10 +135,7 @@ ColumnSet column_set(const Product& product, std::int64_t matrix, Range range, s
 }
 
 void run_rows(const Product& product, const Task& task) {
-    if (product.pitch != 0) {
-        prepare_rows(product, task);
-        task.sync();
-    }
+    if (product.pitch != 0) prepare_rows(product, task);
     const std::int64_t m = product.a.ne[1], column_blocks = product.column_blocks();
     const std::int64_t rows = rows_per_piece(m, product.matrices * column_blocks, task.count);
     const std::int64_t row_blocks = blocks_of(m, rows);
@@ -175,14 +170,14 @@ void run_stream(const Product& product, const StreamKernel& kernel, const Task& 
         if (kernel.arrange == nullptr) return prepared(number);
         return arranged + static_cast<std::size_t>(number) * size;
     };
-    const Range share = task.share(all);
-    for (std::int64_t i = share.begin; i < share.end; ++i) {
-        if (product.pitch != 0) {
-            prepare_row(product.multiplier, b.type, row_at(b, place(i)), prepared(i), a.ne[0]);
-        }
-        if (kernel.arrange != nullptr) kernel.arrange(prepared(i), a.ne[0], column(i));
+    if (product.pitch != 0 || kernel.arrange != nullptr) {
+        task.prepare(all, [&](std::int64_t i) {
+            if (product.pitch != 0) {
+                prepare_row(product.multiplier, b.type, row_at(b, place(i)), prepared(i), a.ne[0]);
+            }
+            if (kernel.arrange != nullptr) kernel.arrange(prepared(i), a.ne[0], column(i));
+        });
     }
-    task.sync();
 
     const std::int64_t rows = rows_per_piece(a.ne[1], product.matrices, task.count);
     const std::int64_t row_blocks = blocks_of(a.ne[1], rows);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "backends/cpu/kernels/attention/flash_attn_cut.hpp"
+
+/// Attention for few queries: keys and values are read once, where they are.
+namespace heddle::cpu {
+
+/// Rows of a unit.
+inline constexpr std::int64_t kRowsUnit = 16;
+
+/// Bytes that a task needs.
+std::size_t rows_size(const Attention& attention);
+
+/// Works on one piece.
+void attend_rows(const Attention& attention, std::int64_t unit, std::int64_t part,
+                 std::byte* memory, const Results& results);
+
+}  // namespace heddle::cpu
