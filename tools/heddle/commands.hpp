@@ -10,6 +10,7 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;
 
+void add_bench(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
         "'heddle COMMAND --help' tells more of a command.");
 
     int status = kSuccess;
+    add_bench(app, status);
     add_devices(app, status);
     add_explain(app, status);
     add_inspect(app, status);

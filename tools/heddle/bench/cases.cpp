@@ -1,0 +1,47 @@
+#include "bench/cases.hpp"
+
+#include <algorithm>
+
+namespace heddle::tool::bench {
+
+ggml_tensor* Inputs::make(ggml_type type, std::initializer_list<std::int64_t> extents,
+                          const Content& content) {
+    ggml_tensor* made =
+        ggml_new_tensor(context_, type, static_cast<int>(extents.size()), extents.begin());
+    if (made != nullptr) leaves_.push_back({made, content});
+    return made;
+}
+
+ggml_tensor* Inputs::input(ggml_type type, std::initializer_list<std::int64_t> extents,
+                           const Content& content) {
+    if (next_ == first_.size()) first_.push_back(make(type, extents, content));
+    return first_[next_++];
+}
+
+ggml_tensor* Inputs::weights(ggml_type type, std::initializer_list<std::int64_t> extents) {
+    const std::size_t known = leaves_.size();
+    ggml_tensor* tensor = nullptr;
+    if (next_ == first_.size() || !new_weights_) {
+        tensor = input(type, extents);
+    } else {
+        ++next_;
+        tensor = make(type, extents, {});
+    }
+    if (leaves_.size() > known) weight_bytes_ += ggml_nbytes(tensor);
+    return tensor;
+}
+
+std::vector<Case> all_cases(const Wish& wish) {
+    std::vector<Case> all;
+    for (const auto part :
+         {product_cases, attention_cases, row_cases, copy_cases, recurrent_cases, image_cases}) {
+        for (Case& each : part(wish)) {
+            const bool wanted = wish.types.empty() ||
+                                std::ranges::find(wish.types, each.main_type) != wish.types.end();
+            if (wanted) all.push_back(std::move(each));
+        }
+    }
+    return all;
+}
+
+}  // namespace heddle::tool::bench

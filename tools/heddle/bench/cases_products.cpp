@@ -1,0 +1,141 @@
+#include <cmath>
+
+#include "bench/cases.hpp"
+
+/// Matrix products and attention: most of what models compute.
+namespace heddle::tool::bench {
+namespace {
+
+std::vector<ggml_type> types_or(const Wish& wish, std::vector<ggml_type> usual) {
+    return wish.types.empty() ? usual : wish.types;
+}
+
+struct ProductShape {
+    std::int64_t rows, columns, n;
+};
+
+Case product(ggml_type type, const ProductShape& shape) {
+    const std::int64_t m = shape.rows, k = shape.columns, n = shape.n;
+    return {.op = "MUL_MAT",
+            .type = ggml_type_name(type),
+            .main_type = type,
+            .shape = std::to_string(m) + "x" + std::to_string(k) + " n=" + std::to_string(n),
+            .build =
+                [=](Inputs& inputs) {
+                    return ggml_mul_mat(inputs.context(), inputs.weights(type, {k, m}),
+                                        inputs.input(GGML_TYPE_F32, {k, n}));
+                },
+            // One column needs each weight once: that is decoding, where weights come from memory.
+            .from_memory = n == 1};
+}
+
+/// A layer of experts, of which each token uses two.
+Case expert_product(ggml_type type, std::int64_t tokens, bool quick) {
+    const std::int64_t m = quick ? 512 : 1408, k = quick ? 512 : 2048, experts = 8, used = 2;
+    return {.op = "MUL_MAT_ID",
+            .type = ggml_type_name(type),
+            .main_type = type,
+            .shape = std::to_string(m) + "x" + std::to_string(k) +
+                     " 2 of 8 experts n=" + std::to_string(tokens),
+            .build = [=](Inputs& inputs) {
+                return ggml_mul_mat_id(inputs.context(), inputs.weights(type, {k, m, experts}),
+                                       inputs.input(GGML_TYPE_F32, {k, 1, tokens}),
+                                       inputs.input(GGML_TYPE_I32, {used, tokens},
+                                                    {Content::Kind::scattered, experts}));
+            }};
+}
+
+Case outer_product(std::int64_t size) {
+    return {.op = "OUT_PROD",
+            .type = "f32",
+            .main_type = GGML_TYPE_F32,
+            .shape = std::to_string(size) + "x" + std::to_string(size) + " n=512",
+            .build = [=](Inputs& inputs) {
+                return ggml_out_prod(inputs.context(), inputs.input(GGML_TYPE_F32, {size, 512}),
+                                     inputs.input(GGML_TYPE_F32, {size, 512}));
+            }};
+}
+
+struct AttentionShape {
+    std::int64_t width, heads, kv_heads, kv, queries;
+    bool masked = true;
+};
+
+Case attention(ggml_type type, const AttentionShape& shape) {
+    const auto s = shape;
+    return {.op = "FLASH_ATTN_EXT",
+            .type = ggml_type_name(type),
+            .main_type = type,
+            .shape = "head " + std::to_string(s.width) + " x " + std::to_string(s.heads) + "/" +
+                     std::to_string(s.kv_heads) + " kv=" + std::to_string(s.kv) +
+                     " q=" + std::to_string(s.queries),
+            .build =
+                [=](Inputs& inputs) {
+                    ggml_tensor* q = inputs.input(GGML_TYPE_F32, {s.width, s.queries, s.heads});
+                    ggml_tensor* k = inputs.weights(type, {s.width, s.kv, s.kv_heads});
+                    ggml_tensor* v = inputs.weights(type, {s.width, s.kv, s.kv_heads});
+                    ggml_tensor* mask = s.masked ? inputs.input(GGML_TYPE_F16, {s.kv, s.queries},
+                                                                {Content::Kind::zeros})
+                                                 : nullptr;
+                    const float scale = 1.0f / std::sqrt(static_cast<float>(s.width));
+                    return ggml_flash_attn_ext(inputs.context(), q, k, v, mask, scale, 0, 0);
+                },
+            // Every layer has a cache of its own.
+            .from_memory = s.queries == 1};
+}
+
+}  // namespace
+
+std::vector<Case> product_cases(const Wish& wish) {
+    std::vector<Case> cases;
+    if (wish.shapes == "llm") {
+        const std::int64_t size = wish.quick ? 1024 : 4096;
+        for (const ggml_type type :
+             types_or(wish, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                             GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K})) {
+            for (const std::int64_t n : {1, 8, 32, 512}) {
+                cases.push_back(product(type, {size, size, n}));
+            }
+        }
+        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q4_0})) {
+            cases.push_back(expert_product(type, wish.quick ? 32 : 128, wish.quick));
+        }
+        cases.push_back(outer_product(wish.quick ? 512 : 2048));
+    } else if (wish.shapes == "speech") {  // an encoder over 30 seconds, and a decoder
+        const std::int64_t frames = wish.quick ? 150 : 1500;
+        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q5_0})) {
+            cases.push_back(product(type, {1280, 1280, frames}));
+            cases.push_back(product(type, {5120, 1280, frames}));
+            cases.push_back(product(type, {51866, 1280, 1}));
+        }
+    } else {  // patches of an image, and a network that paints one
+        const std::int64_t patches = wish.quick ? 64 : 577;
+        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q8_0})) {
+            cases.push_back(product(type, {1024, 1024, patches}));
+            cases.push_back(product(type, {4096, 1024, patches}));
+            cases.push_back(product(type, {1280, 1280, wish.quick ? 128 : 4096}));
+        }
+    }
+    return cases;
+}
+
+std::vector<Case> attention_cases(const Wish& wish) {
+    std::vector<Case> cases;
+    for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q8_0})) {
+        if (wish.shapes == "llm") {
+            const std::int64_t kv = wish.quick ? 512 : 4096;
+            cases.push_back(attention(type, {128, 32, 8, kv, 1}));
+            cases.push_back(attention(type, {128, 32, 8, kv, wish.quick ? 32 : 512}));
+        } else if (wish.shapes == "speech") {
+            const std::int64_t frames = wish.quick ? 150 : 1500;
+            cases.push_back(attention(type, {64, 20, 20, frames, frames, false}));
+            cases.push_back(attention(type, {64, 20, 20, frames, 1, false}));
+        } else {
+            const std::int64_t patches = wish.quick ? 64 : 577;
+            cases.push_back(attention(type, {64, 16, 16, patches, patches, false}));
+        }
+    }
+    return cases;
+}
+
+}  // namespace heddle::tool::bench

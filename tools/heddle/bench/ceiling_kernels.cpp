@@ -1,0 +1,154 @@
+#include "bench/ceiling_kernels.hpp"
+
+#include <atomic>
+
+// The only place where 8-bit dot products of AVX-512 are wanted whatever the kernels use: it is
+// the machine that is measured.
+#define HWY_WANT_AVX3_DL
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/ceiling_kernels.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace heddle::tool::bench::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Independent chains: two instructions may start per cycle, each takes four or five. One more
+/// register each is needed for two operands, and 16 are all that AVX2 has.
+constexpr std::size_t kChains = 12;
+
+double fma_f32(std::size_t rounds, float& sink) {
+    const hn::ScalableTag<float> lanes;
+    // Approaches 1, no start is there yet: no overflow and no denormal numbers.
+    const auto factor = hn::Set(lanes, 0.875f), summand = hn::Set(lanes, 0.125f);
+    // Different ones, or the compiler sees that one chain is enough.
+    auto s0 = hn::Set(lanes, 0.0f), s1 = hn::Set(lanes, 12.0f), s2 = hn::Set(lanes, 2.0f);
+    auto s3 = hn::Set(lanes, 3.0f), s4 = hn::Set(lanes, 4.0f), s5 = hn::Set(lanes, 5.0f);
+    auto s6 = hn::Set(lanes, 6.0f), s7 = hn::Set(lanes, 7.0f), s8 = hn::Set(lanes, 8.0f);
+    auto s9 = hn::Set(lanes, 9.0f), s10 = hn::Set(lanes, 10.0f), s11 = hn::Set(lanes, 11.0f);
+    for (std::size_t i = 0; i < rounds; ++i) {
+        s0 = hn::MulAdd(s0, factor, summand), s1 = hn::MulAdd(s1, factor, summand);
+        s2 = hn::MulAdd(s2, factor, summand), s3 = hn::MulAdd(s3, factor, summand);
+        s4 = hn::MulAdd(s4, factor, summand), s5 = hn::MulAdd(s5, factor, summand);
+        s6 = hn::MulAdd(s6, factor, summand), s7 = hn::MulAdd(s7, factor, summand);
+        s8 = hn::MulAdd(s8, factor, summand), s9 = hn::MulAdd(s9, factor, summand);
+        s10 = hn::MulAdd(s10, factor, summand), s11 = hn::MulAdd(s11, factor, summand);
+    }
+    s0 = hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(s4, s5));
+    s6 = hn::Add(hn::Add(hn::Add(s6, s7), hn::Add(s8, s9)), hn::Add(s10, s11));
+    sink = hn::GetLane(hn::Add(s0, s6));
+    return 2.0 * static_cast<double>(kChains * hn::Lanes(lanes) * rounds);
+}
+
+// One step: sum += products of bytes of a (unsigned) and b (signed), four to a lane of 32 bits.
+// Highway 1.0 has no such operation.
+using I32 = hn::ScalableTag<std::int32_t>;
+using I32s = hn::Vec<I32>;
+HWY_INLINE I32s dot_step(I32s sum, I32s a, I32s b) {
+#if HWY_TARGET == HWY_AVX3_DL
+    // Highway asks the processor for this instruction, but does not tell the compiler.
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+#elif HWY_TARGET == HWY_AVX3
+    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
+    const __m512i pairs = _mm512_maddubs_epi16(a.raw, b.raw);
+    return I32s{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
+#elif HWY_TARGET == HWY_AVX2
+    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
+    const __m256i pairs = _mm256_maddubs_epi16(a.raw, b.raw);
+    return I32s{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
+#elif HWY_TARGET == HWY_SSE4
+    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
+    const __m128i pairs = _mm_maddubs_epi16(a.raw, b.raw);
+    return I32s{_mm_add_epi32(sum.raw, _mm_madd_epi16(pairs, _mm_set1_epi16(1)))};
+#else
+    return hn::Add(hn::Mul(sum, b), a);  // what is left: one product in 32 bits
+#endif
+}
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+constexpr std::size_t kProductsPerLane = 4;
+#else
+constexpr std::size_t kProductsPerLane = 1;
+#endif
+
+double dot_i8(std::size_t rounds, float& sink) {
+    const I32 lanes;
+    // Different ones, or the compiler sees that one chain is enough.
+    auto s0 = hn::Set(lanes, 0), s1 = hn::Set(lanes, 1), s2 = hn::Set(lanes, 2);
+    auto s3 = hn::Set(lanes, 3), s4 = hn::Set(lanes, 4), s5 = hn::Set(lanes, 5);
+    auto s6 = hn::Set(lanes, 6), s7 = hn::Set(lanes, 7), s8 = hn::Set(lanes, 8);
+    auto s9 = hn::Set(lanes, 9), s10 = hn::Set(lanes, 10), s11 = hn::Set(lanes, 11);
+    const auto a = hn::Set(lanes, 0x01020304), b = hn::Set(lanes, 0x01ff01ff);
+    for (std::size_t i = 0; i < rounds; ++i) {
+        s0 = dot_step(s0, a, b), s1 = dot_step(s1, a, b), s2 = dot_step(s2, a, b);
+        s3 = dot_step(s3, a, b), s4 = dot_step(s4, a, b), s5 = dot_step(s5, a, b);
+        s6 = dot_step(s6, a, b), s7 = dot_step(s7, a, b), s8 = dot_step(s8, a, b);
+        s9 = dot_step(s9, a, b), s10 = dot_step(s10, a, b), s11 = dot_step(s11, a, b);
+    }
+    s0 = hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(s4, s5));
+    s6 = hn::Add(hn::Add(hn::Add(s6, s7), hn::Add(s8, s9)), hn::Add(s10, s11));
+    sink = static_cast<float>(hn::GetLane(hn::Add(s0, s6)));
+    return 2.0 * static_cast<double>(kChains * kProductsPerLane * hn::Lanes(lanes) * rounds);
+}
+
+/// Four places at a time: the processor then fetches further ahead than along a single row.
+void read(const std::byte* data, std::size_t size, float& sink) {
+    const hn::ScalableTag<std::uint64_t> lanes;
+    const auto* words = reinterpret_cast<const std::uint64_t*>(data);
+    const std::size_t step = hn::Lanes(lanes), quarter = size / sizeof(std::uint64_t) / 4;
+    auto s0 = hn::Zero(lanes), s1 = s0, s2 = s0, s3 = s0;
+    for (std::size_t i = 0; i + step <= quarter; i += step) {
+        s0 = hn::Xor(s0, hn::LoadU(lanes, words + i));
+        s1 = hn::Xor(s1, hn::LoadU(lanes, words + quarter + i));
+        s2 = hn::Xor(s2, hn::LoadU(lanes, words + 2 * quarter + i));
+        s3 = hn::Xor(s3, hn::LoadU(lanes, words + 3 * quarter + i));
+    }
+    sink = static_cast<float>(hn::GetLane(hn::Xor(hn::Xor(s0, s1), hn::Xor(s2, s3))) & 0xff);
+}
+
+const char* name() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace heddle::tool::bench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heddle::tool::bench {
+namespace {
+HWY_EXPORT(fma_f32);
+HWY_EXPORT(dot_i8);
+HWY_EXPORT(read);
+HWY_EXPORT(name);
+
+/// Results go where the compiler must believe that somebody looks at them.
+void keep(float value) {
+    static std::atomic<float> kept;
+    kept.store(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+double multiply_add_f32(std::size_t rounds) {
+    float sink = 0;
+    const double done = HWY_DYNAMIC_DISPATCH(fma_f32)(rounds, sink);
+    keep(sink);
+    return done;
+}
+
+double multiply_add_i8(std::size_t rounds) {
+    float sink = 0;
+    const double done = HWY_DYNAMIC_DISPATCH(dot_i8)(rounds, sink);
+    keep(sink);
+    return done;
+}
+
+void read_all(const std::byte* data, std::size_t size) {
+    float sink = 0;
+    HWY_DYNAMIC_DISPATCH(read)(data, size, sink);
+    keep(sink);
+}
+
+const char* instruction_set() { return HWY_DYNAMIC_DISPATCH(name)(); }
+
+}  // namespace heddle::tool::bench
+#endif

@@ -1,0 +1,220 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "bench/ceilings.hpp"
+#include "bench/commands.hpp"
+#include "bench/measure.hpp"
+#include "bench/output.hpp"
+#include "bench/synthetic.hpp"
+#include "bench/work.hpp"
+#include "console.hpp"
+#include "device_choice.hpp"
+#include "model/generator.hpp"
+#include "outcome.hpp"
+
+namespace heddle::tool::bench {
+namespace {
+
+struct ModelOptions {
+    Common common;
+    std::string file, shape = "110M";
+    std::vector<std::string> types, devices;
+    std::int64_t prompt = 512, tokens = 32;
+};
+
+/// Bytes that one more token needs: each weight of a product once, and the keys and values so far.
+double bytes_per_token(ggml_cgraph* graph) {
+    double bytes = 0;
+    const auto add = [&](const ggml_tensor* t) {
+        bytes += static_cast<double>(ggml_row_size(t->type, t->ne[0])) *
+                 static_cast<double>(ggml_nrows(t));
+    };
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor* node = ggml_graph_node(graph, i);
+        if (node->op == GGML_OP_MUL_MAT) add(node->src[0]);
+        if (node->op == GGML_OP_FLASH_ATTN_EXT) add(node->src[1]), add(node->src[2]);
+    }
+    return bytes;
+}
+
+class ModelBench {
+public:
+    explicit ModelBench(const ModelOptions& options)
+        : options_(options),
+          prompt_(options.common.quick ? std::min<std::int64_t>(options.prompt, 32)
+                                       : options.prompt),
+          tokens_(options.common.quick ? std::min<std::int64_t>(options.tokens, 8)
+                                       : options.tokens),
+          ceilings_(options.common.quick, memory_to_use(options.common.quick)) {}
+
+    Result<> run() {
+        std::vector<std::string> types = options_.types;
+        if (!options_.file.empty()) {
+            types = {""};
+        } else if (types.empty()) {
+            types = {"Q4_0"};
+        }
+        Progress progress("measuring", types.size() * options_.common.thread_counts().size());
+        for (const std::string& type : types) {
+            if (!options_.file.empty()) {
+                const std::string name = std::filesystem::path(options_.file).filename().string();
+                HEDDLE_TRY(measure_file(options_.file, name, progress));
+                continue;
+            }
+            HEDDLE_TRY_ASSIGN(const SyntheticModel model,
+                              SyntheticModel::make(options_.shape, type));
+            HEDDLE_TRY(measure_file(model.path(), options_.shape + " " + type, progress));
+        }
+        add_figures();
+        return ok();
+    }
+    const Report& report() const { return report_; }
+
+private:
+    Result<> measure_file(const std::string& path, const std::string& name, Progress& progress) {
+        HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options_.devices, {}));
+        for (const int threads : options_.common.thread_counts()) {
+            progress.step(name);
+            const Generator::Options setting{.rooms = devices.rooms,
+                                             .helpers = devices.helpers,
+                                             .threads = threads,
+                                             .context = prompt_ + tokens_,
+                                             .batch = static_cast<std::size_t>(prompt_),
+                                             .policy = Scheduler::Policy::rules,
+                                             .on_tensor = {}};
+            HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(path, setting));
+            is_host_ = devices.rooms.empty();
+            HEDDLE_TRY(measure_model(*generator, name, threads));
+        }
+        return ok();
+    }
+
+    /// Reads a prompt, then word after word, several times over.
+    Result<> measure_model(Generator& generator, const std::string& name, int threads) {
+        const std::int64_t words = generator.model().shape().words;
+        std::vector<Token> prompt(static_cast<std::size_t>(prompt_));
+        for (std::size_t i = 0; i < prompt.size(); ++i) {
+            prompt[i] = static_cast<Token>(static_cast<std::int64_t>(3 + i * 7) % words);
+        }
+        std::vector<double> prefills, decodes;
+        const int rounds = options_.common.quick ? 1 : 4;
+        for (int round = 0; round <= rounds; ++round) {
+            generator.forget();
+            double begin = now();
+            HEDDLE_TRY(generator.read(prompt));
+            if (round > 0) prefills.push_back(now() - begin);  // the first finds nothing prepared
+            ceilings_.measure_peak_f32(threads);
+            ceilings_.measure_read(threads, ceilings_.memory_bytes());
+            // The first word needs another graph than the prompt.
+            HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
+            for (std::int64_t i = 1; i < tokens_; ++i) {
+                begin = now();
+                HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
+                if (round > 0) decodes.push_back(now() - begin);
+            }
+        }
+        return add_row(generator, name, threads, chosen(prefills), chosen(decodes));
+    }
+
+    double chosen(std::vector<double>& times) const {
+        std::ranges::sort(times);
+        return options_.common.by_median ? times[times.size() / 2] : times.front();
+    }
+
+    Result<> add_row(Generator& generator, const std::string& name, int threads, double prefill,
+                     double decode) {
+        HEDDLE_TRY_ASSIGN(const auto reading,
+                          Generator::describe(generator.model(), prompt_, prompt_));
+        HEDDLE_TRY_ASSIGN(const auto writing,
+                          Generator::describe(generator.model(), 1, prompt_ + tokens_ / 2));
+        const double flops = work_of(reading.graph.c()).flops;
+        const double bytes = bytes_per_token(writing.graph.c());
+        const double ideal = ceilings_.memory(threads) / bytes;
+        // What other devices can do at most is not known.
+        const auto on_host = [&](double value) {
+            return is_host_ ? Report::Value(value) : Report::Value();
+        };
+        report_.add({name, std::int64_t{threads}, static_cast<double>(prompt_) / prefill,
+                     flops / prefill, on_host(flops / prefill / ceilings_.peak_f32(threads)),
+                     1 / decode, bytes, on_host(ideal), on_host(1 / decode / ideal),
+                     places_text(generator.model().places())});
+        return ok();
+    }
+
+    void add_figures() {
+        for (const int threads : options_.common.thread_counts()) {
+            report_.add_figure("P, multiply-add f32", threads, ceilings_.peak_f32(threads) * 1e-9,
+                               "GFLOP/s");
+        }
+        for (const int threads : options_.common.thread_counts()) {
+            report_.add_figure("B, read " + bytes_text(ceilings_.memory_bytes()), threads,
+                               ceilings_.memory(threads) * 1e-9, "GB/s");
+        }
+        report_.add_note(fmt::format(
+            "prefill of {} tokens; ideal is B over the bytes that one more token needs", prompt_));
+    }
+
+    const ModelOptions& options_;
+    std::int64_t prompt_, tokens_;
+    bool is_host_ = true;  ///< all layers are the processor's
+    Ceilings ceilings_;
+    Report report_{"model",
+                   {{"model", "model", 0, 1, true},
+                    {"threads", "threads"},
+                    {"prefill_tokens_per_second", "prefill/s"},
+                    {"prefill_flops_per_second", "GFLOP/s", 1, 1e-9},
+                    {"prefill_share", "of P", 2},
+                    {"decode_tokens_per_second", "decode/s"},
+                    {"bytes_per_token", "MB/token", 1, 1e-6},
+                    {"ideal_tokens_per_second", "ideal/s"},
+                    {"decode_share", "of ideal", 2},
+                    {"placement", "where", 0, 1, true}}};
+};
+
+Result<> run(const ModelOptions& options) {
+    HEDDLE_TRY(options.common.output.check());
+    ModelBench bench(options);
+    HEDDLE_TRY(bench.run());
+    return options.common.output.show(bench.report());
+}
+
+}  // namespace
+
+void add_model(CLI::App& bench, int& status) {
+    auto options = std::make_shared<ModelOptions>();
+    options->devices = {"CPU"};
+    CLI::App* command =
+        bench.add_subcommand("model", "Tokens per second of a model, beside what memory allows");
+    CLI::Option* file =
+        command->add_option("model", options->file, "GGUF file of the llama family; none: made up")
+            ->type_name("FILE");
+    command
+        ->add_option("--shape", options->shape,
+                     "Shape of a model with made-up weights: " + SyntheticModel::shapes())
+        ->capture_default_str()
+        ->excludes(file);
+    command
+        ->add_option("--type", options->types,
+                     "Types of its weights, such as Q4_0,Q8_0,Q4_K_M,F16; Q4_0 if left out")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->excludes(file);
+    command->add_option("--prompt", options->prompt, "Tokens of the prompt")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+    command->add_option("-n,--tokens", options->tokens, "Tokens to go on for")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20));
+    command->add_option("-d,--device", options->devices, "Devices for the layers")
+        ->type_name("DEVICE")
+        ->allow_extra_args(false)
+        ->capture_default_str();
+    options->common.add_options(*command, false);
+    command->callback(
+        [options, &status] { status = report_outcome("bench model", run(*options)); });
+}
+
+}  // namespace heddle::tool::bench

@@ -1,0 +1,270 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "bench/ceilings.hpp"
+#include "bench/commands.hpp"
+#include "bench/measure.hpp"
+#include "bench/output.hpp"
+#include "bench/workload.hpp"
+#include "console.hpp"
+#include "outcome.hpp"
+
+namespace heddle::tool::bench {
+namespace {
+
+struct OpsOptions {
+    Common common;
+    std::vector<std::string> names, types;
+    std::string device = "CPU", shapes = "llm";
+};
+
+Result<std::vector<ggml_type>> types_of(const std::vector<std::string>& names) {
+    std::vector<ggml_type> types;
+    for (const std::string& name : names) {
+        if (name == "all") {
+            for (int i = 0; i < GGML_TYPE_COUNT; ++i) types.push_back(static_cast<ggml_type>(i));
+            // No weights have these; the last two hold what products are computed from.
+            std::erase_if(types, [](ggml_type type) {
+                return ggml_blck_size(type) == 0 || type == GGML_TYPE_Q8_1 ||
+                       type == GGML_TYPE_Q8_K ||
+                       (!ggml_is_quantized(type) && type != GGML_TYPE_F32 &&
+                        type != GGML_TYPE_F16 && type != GGML_TYPE_BF16);
+            });
+            continue;
+        }
+        HEDDLE_TRY_ASSIGN(const ggml_type type, find_type(name));
+        types.push_back(type);
+    }
+    return types;
+}
+
+/// The cases of the ops that are asked for; of all ops if none is.
+Result<std::vector<Case>> cases_for(const OpsOptions& options) {
+    HEDDLE_TRY_ASSIGN(auto types, types_of(options.types));
+    std::vector<Case> cases = all_cases({options.shapes, std::move(types), options.common.quick});
+    std::set<std::string> wanted;
+    for (const std::string& name : options.names) {
+        std::string upper = name;
+        std::ranges::transform(upper, upper.begin(),
+                               [](unsigned char c) { return std::toupper(c); });
+        const auto all = all_cases({options.shapes, {}, true});
+        std::set<std::string> known;
+        for (const Case& each : all) known.insert(each.op);
+        if (!known.contains(upper)) {
+            std::string list;
+            for (const std::string& op : known) list += (list.empty() ? "" : ", ") + op;
+            return failure(Errc::not_found, "no op '", name, "' among those of ", options.shapes,
+                           " shapes: ", list);
+        }
+        wanted.insert(upper);
+    }
+    if (!wanted.empty()) {
+        std::erase_if(cases, [&](const Case& each) { return !wanted.contains(each.op); });
+    }
+    if (cases.empty()) return failure(Errc::not_found, "no op is measured with these types");
+    return cases;
+}
+
+/// What is known of a case once it has run.
+struct Measured {
+    const Case* what;
+    int threads;
+    Seconds seconds;  ///< of one time
+    Work work;
+
+    double flops(bool by_median) const { return work.flops / seconds.chosen(by_median); }
+    double bytes(bool by_median) const { return work.bytes / seconds.chosen(by_median); }
+};
+
+/// What a case is compared with.
+struct Limit {
+    double share = 0;
+    std::string of;  ///< empty: nothing is known that it could be compared with
+};
+
+class OpsBench {
+public:
+    OpsBench(const OpsOptions& options, const Target& target)
+        : options_(options),
+          target_(target),
+          counts_(options.common.thread_counts()),
+          ceilings_(options.common.quick, memory_to_use(options.common.quick)),
+          // What works in the processor's memory is compared with the processor.
+          is_host_(ggml_backend_buft_is_host(ggml_backend_dev_buffer_type(target.device()))) {
+        if (!target.set_threads(1)) counts_ = {counts_.back()};
+    }
+
+    Result<> run(const std::vector<Case>& cases) {
+        Progress progress("measuring", cases.size() * counts_.size());
+        for (const Case& each : cases) HEDDLE_TRY(measure_case(each, progress));
+        if (declined_ == cases.size()) {
+            return failure(Errc::unsupported, target_.name(), " declines all ", cases.size(),
+                           " cases that are asked for");
+        }
+        // Only now are the ceilings the best that were ever seen.
+        if (is_host_) add_ceilings();
+        for (const Measured& each : measured_) add_row(each);
+        if (declined_ > 0) {
+            report_.add_note(fmt::format("{} of {} cases are declined by {}", declined_,
+                                         cases.size(), target_.name()));
+        }
+        if (weights_ > 0) {
+            report_.add_note(
+                fmt::format("n=1, q=1: weights and caches are read from memory, at "
+                            "least {} of them",
+                            bytes_text(weights_)));
+        }
+        return ok();
+    }
+
+    const Report& report() const { return report_; }
+    const Roofline& roofline() const { return roofline_; }
+
+private:
+    void add_ceilings() {
+        for (const int threads : counts_) {
+            roofline_.roofs.push_back(
+                {threads, ceilings_.peak_f32(threads), ceilings_.memory(threads)});
+        }
+        for (const auto& roof : roofline_.roofs) {
+            report_.add_figure("P, multiply-add f32", roof.threads, roof.peak * 1e-9, "GFLOP/s");
+        }
+        for (const auto& roof : roofline_.roofs) {
+            report_.add_figure("B, read " + bytes_text(ceilings_.memory_bytes()), roof.threads,
+                               roof.bandwidth * 1e-9, "GB/s");
+        }
+    }
+
+    Result<> measure_case(const Case& what, Progress& progress) {
+        // A little more than what the ceiling was measured with.
+        const std::size_t memory = ceilings_.memory_bytes() / 16 * 17;
+        HEDDLE_TRY_ASSIGN(Workload workload, Workload::make(what, target_, memory));
+        if (workload.is_declined()) ++declined_;
+        if (what.from_memory && !workload.is_declined()) {
+            weights_ = weights_ == 0 ? workload.weight_bytes()
+                                     : std::min(weights_, workload.weight_bytes());
+        }
+        for (const int threads : counts_) {
+            progress.step(what.op + " " + what.type);
+            if (workload.is_declined()) continue;
+            target_.set_threads(threads);
+            HEDDLE_TRY_ASSIGN(Seconds seconds, measure(Effort::of(options_.common.quick),
+                                                       [&] { return workload.run(); }));
+            seconds.best /= workload.times();
+            seconds.median /= workload.times();
+            measured_.push_back({&what, threads, seconds, workload.work()});
+            if (is_host_) measure_ceilings(measured_.back());
+        }
+        return ok();
+    }
+
+    /// What is read again and again; caches hold it if it is little.
+    std::size_t bytes_read(const Measured& measured) const {
+        return measured.what->from_memory ? ceilings_.memory_bytes()
+                                          : static_cast<std::size_t>(measured.work.bytes);
+    }
+
+    /// Beside the case, so that what disturbs one disturbs the other.
+    void measure_ceilings(const Measured& beside) {
+        if (beside.what->beside_copy) {
+            ceilings_.measure_copy(beside.threads, static_cast<std::size_t>(beside.work.bytes));
+            return;
+        }
+        ceilings_.measure_peak_f32(beside.threads);
+        ceilings_.measure_read(beside.threads, bytes_read(beside));
+    }
+
+    Limit limit_of(const Measured& measured) {
+        if (!is_host_) return {};
+        const bool by_median = options_.common.by_median;
+        const double bytes = measured.bytes(by_median), flops = measured.flops(by_median);
+        const int threads = measured.threads;
+        if (measured.what->beside_copy) {
+            const auto touched = static_cast<std::size_t>(measured.work.bytes);
+            const double copy = ceilings_.copy(threads, touched);
+            return copy > 0 ? Limit{bytes / copy, "copy"} : Limit{};
+        }
+        const double peak = ceilings_.peak_f32(threads);
+        const double memory = ceilings_.read(threads, bytes_read(measured));
+        const bool waits_for_memory = measured.work.flops * memory < measured.work.bytes * peak;
+        if (!waits_for_memory) return {flops / peak, "P"};
+        return {bytes / memory, measured.what->from_memory ? "B" : "read"};
+    }
+
+    void add_row(const Measured& measured) {
+        const Case& what = *measured.what;
+        const bool by_median = options_.common.by_median;
+        const Limit limit = limit_of(measured);
+        const double flops = measured.flops(by_median);
+        const Report::Value none;
+        report_.add({what.op, what.type, what.shape, std::int64_t{measured.threads},
+                     measured.seconds.best, measured.seconds.median,
+                     flops > 0 ? Report::Value(flops) : none, measured.bytes(by_median),
+                     limit.of.empty() ? none : Report::Value(limit.share),
+                     limit.of.empty() ? none : Report::Value(limit.of)});
+        if (measured.threads != counts_.back() || flops == 0) return;
+        roofline_.points.push_back({what.op + " " + what.type + " " + what.shape,
+                                    measured.work.flops / measured.work.bytes, flops});
+    }
+
+    const OpsOptions& options_;
+    const Target& target_;
+    std::vector<int> counts_;
+    Ceilings ceilings_;
+    bool is_host_;
+    std::size_t declined_ = 0, weights_ = 0;
+    std::vector<Measured> measured_;
+    Report report_{"ops",
+                   {{"op", "op", 0, 1, true},
+                    {"type", "type", 0, 1, true},
+                    {"shape", "shape", 0, 1, true},
+                    {"threads", "threads"},
+                    {"seconds", "best us", 1, 1e6},
+                    {"median_seconds", "median us", 1, 1e6},
+                    {"flops_per_second", "GFLOP/s", 1, 1e-9},
+                    {"bytes_per_second", "GB/s", 1, 1e-9},
+                    {"share", "share", 2},
+                    {"of", "of", 0, 1, true}}};
+    Roofline roofline_{"Ops beside what the machine can do at most", {}, {}};
+};
+
+Result<> run(const OpsOptions& options) {
+    HEDDLE_TRY(options.common.output.check());
+    HEDDLE_TRY_ASSIGN(const std::vector<Case> cases, cases_for(options));
+    HEDDLE_TRY_ASSIGN(const Target target, Target::open(options.device));
+    OpsBench bench(options, target);
+    HEDDLE_TRY(bench.run(cases));
+    return options.common.output.show(bench.report(), bench.roofline());
+}
+
+}  // namespace
+
+void add_ops(CLI::App& bench, int& status) {
+    auto options = std::make_shared<OpsOptions>();
+    CLI::App* command =
+        bench.add_subcommand("ops", "Speed of each op, as a share of what the machine can do");
+    command->add_option("op", options->names, "Ops such as MUL_MAT or SOFT_MAX; all if left out");
+    command
+        ->add_option("--type", options->types,
+                     "Types of weights such as Q4_0,F16, or all; the usual ones if left out")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    command->add_option("--shapes", options->shapes, "Shapes of which kind of model")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"llm", "speech", "vision"}));
+    command->add_option("-d,--device", options->device, "Device to measure")
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    command->footer(
+        "'share' compares with P (multiply-adds in registers), B (reading memory), read (reading\n"
+        "as many bytes, which caches may hold) or, for ops that only pass over their operands,\n"
+        "with a plain copy of as many bytes.\n"
+        "Products of one column read other weights each time, more than 1 GiB of them.");
+    options->common.add_options(*command, true);
+    command->callback([options, &status] { status = report_outcome("bench ops", run(*options)); });
+}
+
+}  // namespace heddle::tool::bench

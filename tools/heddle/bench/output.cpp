@@ -1,0 +1,76 @@
+#include "bench/output.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "heddle/heddle.hpp"
+#include "json_text.hpp"
+#include "outcome.hpp"
+
+namespace heddle::tool::bench {
+
+void Output::add_options(CLI::App& command, bool with_picture) {
+    CLI::Option* as_json = command.add_flag("--json", json, "Everything as JSON");
+    command.add_flag("--csv", csv, "The table as comma-separated values")->excludes(as_json);
+    if (!with_picture) return;
+    command.add_option("--svg", svg, "Draw a roofline picture")->type_name("FILE");
+    command.add_option("--html", html, "Write a page with picture and table")->type_name("FILE");
+}
+
+Result<> Output::check() const {
+    for (const std::string& path : {svg, html}) {
+        if (path.empty()) continue;
+        // Written and taken away again: nothing may be left if what follows fails.
+        const std::string attempt = path + ".attempt";
+        if (auto written = write_file(attempt, ""); !written) {
+            std::string reason = std::move(written).error().message;
+            return failure(Errc::io, path, reason.substr(attempt.size()));
+        }
+        std::error_code ignored;
+        std::filesystem::remove(attempt, ignored);
+    }
+    return ok();
+}
+
+Result<> Output::show(const Report& report, const Roofline& roofline) const {
+    if (!svg.empty()) HEDDLE_TRY(write_file(svg, roofline.svg()));
+    if (!html.empty()) HEDDLE_TRY(write_file(html, roofline.html(report.html())));
+    if (json) {
+        fmt::print("{}\n", json_text(report.json()));
+    } else if (csv) {
+        fmt::print("{}", report.csv());
+    } else {
+        report.print_table();
+    }
+    return ok();
+}
+
+void Common::add_options(CLI::App& command, bool with_picture) {
+    command.add_option("-t,--threads", threads, "Thread counts, such as 1,2,4")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(CLI::Range(1, 4096));
+    command.add_flag("--quick", quick, "Seconds instead of minutes: small shapes, few runs");
+    command.add_flag("--median", by_median, "Rate by median runs instead of best ones");
+    output.add_options(command, with_picture);
+}
+
+std::vector<int> Common::thread_counts() const {
+    if (!threads.empty()) return threads;
+    const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<int> counts;
+    for (int count = 1; count < all; count *= 2) counts.push_back(count);
+    counts.push_back(all);
+    return counts;
+}
+
+std::size_t memory_to_use(bool quick) {
+    constexpr std::size_t kGiB = std::size_t{1} << 30;
+    const auto cpu = Device::cpu();
+    const std::size_t free = cpu ? cpu->memory().free : 0;
+    return std::min(quick ? kGiB / 8 : kGiB, std::max(free / 4, kGiB / 64));
+}
+
+}  // namespace heddle::tool::bench

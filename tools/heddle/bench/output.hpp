@@ -1,0 +1,39 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "bench/report.hpp"
+#include "bench/roofline.hpp"
+#include "heddle/result.hpp"
+
+namespace heddle::tool::bench {
+
+/// How results are to be shown.
+struct Output {
+    bool json = false, csv = false;
+    std::string svg, html;  ///< where pictures go; empty: nowhere
+
+    void add_options(CLI::App& command, bool with_picture);
+
+    /// Fails if a picture could not be written: to be known before hours have gone by.
+    Result<> check() const;
+
+    /// Writes the pictures, then prints.
+    Result<> show(const Report& report, const Roofline& roofline = {}) const;
+};
+
+/// Options that all benchmarks have.
+struct Common {
+    Output output;
+    std::vector<int> threads;  ///< empty: 1, 2, 4, ... and all there are
+    bool quick = false, by_median = false;
+
+    void add_options(CLI::App& command, bool with_picture);
+    std::vector<int> thread_counts() const;
+};
+
+/// 1 GiB, or a quarter of what is free if that is less; little if it is to be quick.
+std::size_t memory_to_use(bool quick);
+
+}  // namespace heddle::tool::bench

@@ -1,0 +1,164 @@
+#include "bench/workload.hpp"
+
+#include <algorithm>
+
+#include "ggml-backend.h"
+#include "heddle/heddle.h"
+
+namespace heddle::tool::bench {
+namespace {
+
+constexpr int kMostTimes = 64;  ///< in one graph
+constexpr std::size_t kMostGraphs = 64;
+constexpr std::size_t kMostNodes = std::size_t{kMostTimes} * 4;
+constexpr std::size_t kMostTensors = kMostGraphs * kMostTimes * 6;
+
+/// How often an op must be computed for a run to take long enough to be measured.
+int times_for(const Work& work) {
+    constexpr double kLongEnough = 3e-4, kBytesPerSecond = 2e10, kFlopsPerSecond = 1e11;
+    const double took = std::max(work.bytes / kBytesPerSecond, work.flops / kFlopsPerSecond);
+    return static_cast<int>(
+        std::clamp(kLongEnough / std::max(took, 1e-9), 1.0, double{kMostTimes}));
+}
+
+Error last_failure(Errc code, std::string_view otherwise) {
+    const std::string_view said = heddle_last_error();
+    return failure(code, said.empty() ? otherwise : said);
+}
+
+/// Places for tensors one after the other in memory of a buffer type.
+class Places {
+public:
+    explicit Places(ggml_backend_buffer_type_t type)
+        : type_(type), alignment_(ggml_backend_buft_get_alignment(type)) {}
+
+    std::size_t take(const ggml_tensor* tensor) {
+        const std::size_t place = size_;
+        size_ += ggml_backend_buft_get_alloc_size(type_, tensor);
+        size_ = (size_ + alignment_ - 1) / alignment_ * alignment_;
+        return place;
+    }
+    std::size_t size() const { return size_; }
+    std::size_t alignment() const { return alignment_; }
+
+private:
+    ggml_backend_buffer_type_t type_;
+    std::size_t alignment_, size_ = 0;
+};
+
+bool has_memory_of_its_own(const ggml_tensor* tensor) { return tensor->view_src == nullptr; }
+
+}  // namespace
+
+Result<Workload> Workload::make(const Case& what, const Target& target, std::size_t memory_bytes) {
+    Workload made(target.stream());
+    if (auto built = made.build(what, target, memory_bytes); !built) {
+        return std::move(built).error().within(what.op + " " + what.type + " " + what.shape);
+    }
+    return made;
+}
+
+Result<> Workload::add_time(const Case& what, Inputs& inputs) {
+    inputs.begin_again(what.from_memory);
+    ggml_tensor* result = what.build(inputs);
+    if (result == nullptr) return last_failure(Errc::invalid_argument, "cannot be built");
+    ggml_build_forward_expand(graphs_.back(), result);
+    ends_.push_back(result);
+    return ok();
+}
+
+Result<> Workload::build(const Case& what, const Target& target, std::size_t memory_bytes) {
+    heddle_clear_error();
+    context_.reset(
+        ggml_init({.mem_size = kMostTensors * ggml_tensor_overhead() +
+                               kMostGraphs * ggml_graph_overhead_custom(kMostNodes, false),
+                   .mem_buffer = nullptr,
+                   .no_alloc = true}));
+    if (context_ == nullptr) return last_failure(Errc::out_of_memory, "no memory for a context");
+    const auto begin_graph = [&]() -> Result<> {
+        graphs_.push_back(ggml_new_graph_custom(context_.get(), kMostNodes, false));
+        if (graphs_.back() != nullptr) return ok();
+        return last_failure(Errc::out_of_memory, "no memory for a graph");
+    };
+    Inputs inputs(context_.get());
+    HEDDLE_TRY(begin_graph());
+    HEDDLE_TRY(add_time(what, inputs));
+    work_ = work_of(graphs_.back());
+    times_ = times_for(work_);
+    std::size_t graphs = 1;
+    if (what.from_memory) {
+        // A graph for each so many bytes: short runs are less likely to be disturbed.
+        constexpr std::size_t kBytesOfGraph = std::size_t{32} << 20;
+        const std::size_t each = inputs.weight_bytes();
+        times_ = static_cast<int>(std::clamp<std::size_t>(kBytesOfGraph / each, 1, kMostTimes));
+        const std::size_t of_graph = each * static_cast<std::size_t>(times_);
+        graphs = std::clamp<std::size_t>((memory_bytes + of_graph - 1) / of_graph, 1, kMostGraphs);
+    }
+    for (std::size_t i = 0; i < graphs; ++i) {
+        if (i > 0) HEDDLE_TRY(begin_graph());
+        for (int time = i == 0 ? 1 : 0; time < times_; ++time) {
+            HEDDLE_TRY(add_time(what, inputs));
+        }
+    }
+    weight_bytes_ = inputs.weight_bytes();
+    for (ggml_tensor* node : nodes()) {
+        if (ggml_backend_dev_supports_op(target.device(), node)) continue;
+        declined_ = true;
+        return ok();
+    }
+    return allocate(inputs);
+}
+
+std::vector<ggml_tensor*> Workload::nodes() const {
+    std::vector<ggml_tensor*> all;
+    for (ggml_cgraph* graph : graphs_) {
+        for (int i = 0; i < ggml_graph_n_nodes(graph); ++i)
+            all.push_back(ggml_graph_node(graph, i));
+    }
+    return all;
+}
+
+Result<> Workload::allocate(const Inputs& inputs) {
+    const auto type = ggml_backend_get_default_buffer_type(stream_);
+    Places places(type);
+    std::vector<std::pair<ggml_tensor*, std::size_t>> placed;
+    for (const Inputs::Leaf& leaf : inputs.leaves()) {
+        placed.emplace_back(leaf.tensor, places.take(leaf.tensor));
+    }
+    // Results have the same place each time, so that caches hold them as they would in a model.
+    std::vector<std::size_t> first_time;
+    std::vector<ggml_tensor*> views;
+    std::size_t time = 0, result = 0;
+    for (ggml_tensor* node : nodes()) {
+        if (!has_memory_of_its_own(node)) {
+            views.push_back(node);
+        } else {
+            if (time == 0) first_time.push_back(places.take(node));
+            placed.emplace_back(node, first_time[result++]);
+        }
+        if (node == ends_[time]) ++time, result = 0;
+    }
+    buffer_.reset(ggml_backend_buft_alloc_buffer(type, places.size() + places.alignment()));
+    if (buffer_ == nullptr) return last_failure(Errc::out_of_memory, "no memory for the tensors");
+    auto* const base = static_cast<char*>(ggml_backend_buffer_get_base(buffer_.get()));
+    for (const auto& [tensor, place] : placed) {
+        if (ggml_backend_tensor_alloc(buffer_.get(), tensor, base + place) != GGML_STATUS_SUCCESS) {
+            return last_failure(Errc::device, "a tensor cannot be placed");
+        }
+    }
+    for (ggml_tensor* view : views) {
+        if (ggml_backend_view_init(view) != GGML_STATUS_SUCCESS) {
+            return last_failure(Errc::device, "a view cannot be placed");
+        }
+    }
+    for (const Inputs::Leaf& leaf : inputs.leaves()) HEDDLE_TRY(fill(leaf.tensor, leaf.content));
+    return ok();
+}
+
+Result<> Workload::run() {
+    ggml_cgraph* const graph = graphs_[next_++ % graphs_.size()];
+    if (ggml_backend_graph_compute(stream_, graph) == GGML_STATUS_SUCCESS) return ok();
+    return last_failure(Errc::device, "the graph was not computed");
+}
+
+}  // namespace heddle::tool::bench
