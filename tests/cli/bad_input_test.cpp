@@ -28,6 +28,7 @@ protected:
         SmallModel{.up_hidden = 96}.write(path("shape.gguf"));
         SmallModel{.left_out = "blk.1.ffn_down.weight"}.write(path("missing-tensor.gguf"));
         SmallModel{.tokenizer = "signs"}.write(path("tokenizer.gguf"));
+        SmallModel{.chat_template = "### Instruction: {{ x }}"}.write(path("template.gguf"));
         before_ = directory_.files();
     }
 
@@ -182,6 +183,8 @@ TEST_F(BadInput, Quantize) {
 TEST_F(BadInput, Prompts) {
     refuses({"run", "@good.gguf", "-p", std::string(200, 'a')}, "do not fit");
     refuses({"run", "@good.gguf", "--chat", "-p", "a"}, "chat");
+    refuses({"run", "@template.gguf", "--chat", "-p", "a"}, "its chat template is none of chatml");
+    refuses({"run", "@template.gguf", "-i", "-p", "a"}, "its chat template is none of chatml");
     refuses({"explain", "@good.gguf", "-n", "65"}, "65 tokens at a time, but room for 64");
 }
 

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
@@ -41,7 +43,7 @@ private:
 TEST_F(Commands, EveryOneHasHelp) {
     const std::string all = printed({"--help"});
     for (const char* command :
-         {"devices", "explain", "inspect", "quantize", "run", "verify", "completion"}) {
+         {"bench", "devices", "explain", "inspect", "quantize", "run", "verify", "completion"}) {
         EXPECT_THAT(all, HasSubstr(std::string("\n  ") + command));
         EXPECT_THAT(printed({command, "--help"}), HasSubstr("Usage:")) << command;
     }
@@ -51,11 +53,32 @@ TEST_F(Commands, EveryOneHasHelp) {
 
 TEST_F(Commands, DevicesListsTheProcessor) {
     EXPECT_THAT(printed({"devices"}), testing::ContainsRegex("\nCPU +cpu "));
-    EXPECT_THAT(printed({"devices", "-v"}), HasSubstr("features:"));
     const json all = parsed({"devices", "--json"});
+    const json& types = all["devices"].back()["buffer_types"];
+    ASSERT_FALSE(types.empty());
+    EXPECT_EQ(types[0]["use"], "default");
+    EXPECT_TRUE(types[0]["host"]);
+    EXPECT_GT(types[0]["alignment"], 0);
     EXPECT_EQ(all["devices"].back()["name"], "CPU");
     EXPECT_GT(all["devices"].back()["memory_total"], 0);
     EXPECT_TRUE(all["plugins"].is_array());
+}
+
+TEST_F(Commands, DevicesTellsAllIfAskedTo) {
+    // A plug-in that is none.
+    write_content(path("libggml-loom.so"), "threads");
+    setenv("GGML_BACKEND_PATH", path("libggml-loom.so").c_str(), 1);
+    const std::string text = printed({"devices", "-v"});
+    unsetenv("GGML_BACKEND_PATH");
+    EXPECT_THAT(text, HasSubstr("\nCPU\n"));
+    for (const char* line :
+         {"  memory +[0-9.]+ [KMGT]iB, [0-9.]+ [KMGT]iB free\n",
+          "  buffers +CPU \\(default; memory of the host, aligned to [0-9]+ bytes",
+          "  can +uses memory of the program in place\n", "  features +[A-Z0-9]",
+          "\nCPU +(built in|loaded)", "\n\\? +rejected +[^ ]*libggml-loom.so +[a-z]"}) {
+        EXPECT_THAT(text, testing::ContainsRegex(line));
+    }
+    EXPECT_THAT(printed({"devices"}), testing::Not(HasSubstr("features")));
 }
 
 TEST_F(Commands, InspectShowsKeysAndTensors) {
@@ -114,6 +137,51 @@ TEST_F(Commands, RunWithTheSameSeedGivesTheSameText) {
     const std::vector<std::string> words{
         "run", model(), "-p", "a", "-n", "12", "-q", "--seed", "5", "--temperature", "1.5"};
     EXPECT_EQ(printed(words), printed(words));
+}
+
+TEST_F(Commands, RunTalksLineByLineAndRemembers) {
+    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    const std::vector<std::string> words{"run", path("chat.gguf"), "-i", "-n",    "3",
+                                         "-q",  "--temperature",   "0",  "--json"};
+    const auto talk = [&](const std::string& lines) {
+        const Outcome outcome = heddle(words, lines);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false);
+    };
+    const json both = talk("hi\n\nyo\n/quit\nnever read\n");
+    ASSERT_FALSE(both.is_discarded());
+    std::vector<int> expected{1};
+    const auto add = [&](std::string_view text) {
+        for (const char c : text) expected.push_back(3 + static_cast<unsigned char>(c));
+    };
+    // The space that begins a text is three bytes, as there is no piece for it.
+    constexpr std::string_view kSpace = "\xE2\x96\x81";
+    const auto spaced = [&](std::string text) {
+        for (std::size_t at = 0; (at = text.find(' ', at)) != text.npos; at += kSpace.size()) {
+            text.replace(at, 1, kSpace);
+        }
+        return text;
+    };
+    add(spaced(" [INST] hi [/INST]"));
+    const std::size_t first = expected.size();
+    expected.push_back(2);  // the end of the answer
+    add(spaced("[INST] yo [/INST]"));
+    EXPECT_EQ(both["prompt_ids"], json(expected));
+    const json one = talk("hi\n");
+    EXPECT_EQ(one["prompt_ids"].size(), first);
+    const std::size_t count = one["ids"].size();
+    EXPECT_TRUE(std::equal(one["ids"].begin(), one["ids"].end(), both["ids"].begin()));
+    EXPECT_GT(both["ids"].size(), count);
+    // What was cut off by the number of tokens was said all the same: it is read with the rest.
+    EXPECT_EQ(both["speeds"]["prefill_tokens"], expected.size() + (count == 3 ? 1 : 0));
+}
+
+TEST_F(Commands, RunAnswersLinesOfAFileWithoutPrompts) {
+    const Outcome outcome =
+        heddle({"run", model(), "-i", "-n", "2", "-q", "--temperature", "0"}, "a\nb\n");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, testing::Not(StartsWith("> ")));
+    EXPECT_GE(std::ranges::count(outcome.out, '\n'), 2);
 }
 
 TEST_F(Commands, ExplainTellsPlacementAndMemory) {
@@ -197,9 +265,10 @@ TEST_F(Commands, VerifyNamesTheFirstNodePastTolerance) {
     const json devices = parsed({"devices", "--json"});
     if (devices["devices"][0]["name"] != "BLAS")
         GTEST_SKIP() << "needs a device that rounds its own way";
-    // BLAS adds in another order, so some error is sure where it takes products.
-    const Outcome outcome =
-        heddle({"verify", model(), "--on", "BLAS", "--tolerance", "0", "-p", std::string(60, 'a')});
+    // BLAS does not quantise what meets quantised weights, so some error is sure.
+    printed({"quantize", model(), path("q8.gguf"), "Q8_0"});
+    const Outcome outcome = heddle({"verify", path("q8.gguf"), "--on", "BLAS", "--tolerance", "0",
+                                    "-p", std::string(60, 'a')});
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     EXPECT_THAT(outcome.out, testing::ContainsRegex("the first past 0.0e\\+00 is node [0-9]+"));
 }

@@ -22,7 +22,7 @@ namespace {
         const int file = open(path, flags, 0600);
         if (file < 0 || dup2(file, to) < 0) _exit(127);
     };
-    redirect("/dev/null", O_RDONLY, STDIN_FILENO);
+    redirect(directory.path("in").c_str(), O_RDONLY, STDIN_FILENO);
     redirect(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
     redirect(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
     std::vector<char*> words{const_cast<char*>(HEDDLE_PROGRAM)};
@@ -36,8 +36,9 @@ namespace {
 
 }  // namespace
 
-Outcome heddle(const std::vector<std::string>& arguments) {
+Outcome heddle(const std::vector<std::string>& arguments, const std::string& input) {
     const Directory directory;
+    write_content(directory.path("in"), input);
     Outcome outcome;
     const pid_t child = fork();
     if (child == 0) become(arguments, directory);

@@ -14,8 +14,8 @@ struct Outcome {
     std::size_t peak_bytes = 0;  ///< most memory it had at a time
 };
 
-/// Standard input is empty.
-Outcome heddle(const std::vector<std::string>& arguments);
+/// `input` is what the program reads.
+Outcome heddle(const std::vector<std::string>& arguments, const std::string& input = "");
 
 /// A directory for the running test, empty at first.
 class Directory {

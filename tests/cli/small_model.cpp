@@ -54,6 +54,9 @@ void SmallModel::write(const std::string& path) const {
     number("attention.head_count_kv", kKvHeads);
     number("context_length", kContext);
     add_vocabulary(file.get(), tokenizer);
+    if (!chat_template.empty()) {
+        gguf_set_val_str(file.get(), "tokenizer.chat_template", chat_template.c_str());
+    }
 
     const ggml_context_ptr context(
         ggml_init({.mem_size = 4 << 20, .mem_buffer = nullptr, .no_alloc = false}));

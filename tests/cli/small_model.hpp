@@ -12,6 +12,7 @@ struct SmallModel {
     std::int64_t up_hidden = 64;  ///< of blk.1.ffn_up.weight: another one is wrong
     std::string left_out = "";    ///< a tensor that is missing
     std::string tokenizer = "llama";
+    std::string chat_template = "";  ///< none if empty
 
     void write(const std::string& path) const;
 

@@ -245,6 +245,129 @@ TEST_F(ClientTest, AStreamsTableMayBeChanged) {
     EXPECT_EQ(calls, 1);
 }
 
+// ---- tensors of devices that the scheduler does not have ---------------------------------------
+
+/// Two devices, of which the scheduler has one and the processor.
+class ForeignTest : public ClientTest {
+protected:
+    void SetUp() override {
+        start("devices=2");
+        ggml_backend_t streams[] = {rig->stream(0), rig->cpu()};
+        some_.reset(ggml_backend_sched_new(streams, nullptr, 2, 64, false, true));
+        ASSERT_NE(some_, nullptr) << heddle_last_error();
+        heddle_sched_set_hazard_check(some_.get(), true);
+    }
+
+    void run(Sketch& net) {
+        ASSERT_TRUE(ggml_backend_sched_alloc_graph(some_.get(), net.graph()))
+            << heddle_last_error();
+        ASSERT_EQ(ggml_backend_sched_graph_compute(some_.get(), net.graph()), GGML_STATUS_SUCCESS)
+            << heddle_last_error();
+    }
+
+    OwnedSched some_;
+};
+
+TEST_F(ForeignTest, SourcesAreCopiedFromThere) {
+    Weights memory;
+    Tensor* const x = memory.bench().matrix(kWidth, kColumns, rig->memory(1));
+    for (unsigned round = 0; round < 2; ++round) {
+        const Values values = sim::numbers(kWidth * kColumns, 80 + round);
+        sim::write(x, values);
+        ggml_backend_sched_reset(some_.get());
+        Sketch net;
+        Tensor* const seen = ggml_view_tensor(net.context(), x);
+        Tensor* const out = net.add("out", ggml_mul_mat(net.context(), w1, seen));
+        run(net);
+        expect_near(sim::read(out), product(values1, values));
+        expect_near(sim::read(x), values);
+    }
+}
+
+TEST_F(ForeignTest, WeightsAreCopiedFromThere) {
+    Tensor* const far = weights.add("far", rig->memory(1), values2);
+    Sandwich net(w1, far);
+    ASSERT_TRUE(ggml_backend_sched_alloc_graph(some_.get(), net.graph())) << heddle_last_error();
+    const Values x = sim::numbers(kWidth * kColumns, 82);
+    sim::write(net.x, x);
+    ASSERT_EQ(ggml_backend_sched_graph_compute(some_.get(), net.graph()), GGML_STATUS_SUCCESS)
+        << heddle_last_error();
+    expect_near(sim::read(net.f), expected(x));
+}
+
+TEST_F(ForeignTest, WhatIsWrittenThereArrives) {
+    Weights memory;
+    Tensor* const state = memory.bench().matrix(kWidth, kColumns, rig->memory(1));
+    const Values values = sim::numbers(kWidth * kColumns, 83);
+    sim::write(state, values);
+    Sketch net;
+    Tensor* const more = net.add("more", ggml_scale_inplace(net.context(), state, 0.5f));
+    Tensor* const out = net.add("out", ggml_silu(net.context(), more));
+    run(net);
+    Values halved = values;
+    for (float& value : halved) value /= 2;
+    expect_near(sim::read(state), halved);
+    expect_near(sim::read(out), silu(halved));
+}
+
+// ---- experts without tokens --------------------------------------------------------------------
+
+/// Experts on the host, computed by the device: only those that tokens choose are copied.
+class ExpertsTest : public ClientTest {
+protected:
+    static constexpr std::int64_t kExperts = 4, kUsed = 2;
+
+    void SetUp() override {
+        ClientTest::SetUp();
+        rig->renew(false, true);
+        experts_ =
+            ggml_new_tensor_3d(weights.bench().context(), GGML_TYPE_F32, kWidth, kWidth, kExperts);
+        ASSERT_NE(weights.bench().place(experts_, ggml_backend_cpu_buffer_type()), nullptr);
+        ggml_backend_buffer_set_usage(experts_->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        sim::write(experts_, values_);
+    }
+
+    /// Runs all tokens through their experts; token t takes t and t + 1.
+    void run(std::int64_t tokens) {
+        SCOPED_TRACE(testing::Message() << tokens << " tokens");
+        ggml_backend_sched_reset(sched());
+        Sketch net;
+        ggml_context* const c = net.context();
+        Tensor* const x = ggml_new_tensor_3d(c, GGML_TYPE_F32, kWidth, 1, tokens);
+        Tensor* const ids = ggml_new_tensor_2d(c, GGML_TYPE_I32, kUsed, tokens);
+        ggml_set_input(x);
+        ggml_set_input(ids);
+        Tensor* const mixed = net.add("mixed", ggml_mul_mat_id(c, experts_, x, ids));
+        Tensor* const out = net.add("out", ggml_silu(c, mixed));
+        ggml_backend_sched_set_tensor_backend(sched(), mixed, rig->stream(0));
+        allocate(net);
+        const Values in = sim::numbers(static_cast<std::size_t>(kWidth * tokens), 84);
+        std::vector<std::int32_t> chosen;
+        Values wanted;
+        for (std::int64_t t = 0; t < tokens; ++t) {
+            for (std::int64_t e = t; e < t + kUsed; ++e) {
+                chosen.push_back(static_cast<std::int32_t>(e % kExperts));
+                const auto w = values_.begin() + (e % kExperts) * kWidth * kWidth;
+                const Values one(in.begin() + t * kWidth, in.begin() + (t + 1) * kWidth);
+                const Values y = silu(product(Values(w, w + kWidth * kWidth), one));
+                wanted.insert(wanted.end(), y.begin(), y.end());
+            }
+        }
+        sim::write(x, in);
+        ggml_backend_tensor_set(ids, chosen.data(), 0, chosen.size() * sizeof(std::int32_t));
+        compute(net);
+        EXPECT_EQ(ggml_backend_sched_get_tensor_backend(sched(), mixed), rig->stream(0));
+        expect_near(sim::read(out), wanted);
+    }
+
+    Tensor* experts_ = nullptr;
+    const Values values_ = sim::numbers(kWidth * kWidth * kExperts, 85);
+};
+
+TEST_F(ExpertsTest, NoTokensChooseNoExpertsAndLeaveAllAsItWas) {
+    for (const std::int64_t tokens : {0, 3, 0, 1, 5, 0}) run(tokens);
+}
+
 // ---- as speech programs do ---------------------------------------------------------------------
 
 TEST_F(ClientTest, SeveralSchedulersAreSizedByTheirWorstGraphsAndFeedEachOther) {

@@ -157,6 +157,45 @@ TEST_F(FaultTest, ADeviceMayBeLostAtAnyTime) {
     }
 }
 
+/// What a device cannot compute in its own memory is computed elsewhere and written back.
+TEST_F(FaultTest, EveryWriteBackMayFail) {
+    const Values before = sim::numbers(kWidth * kColumns, 41);
+    Values after = before;
+    for (float& value : after) value /= 2;
+    int struck = 0;
+    for (int number = 1; number < 50; ++number) {
+        SCOPED_TRACE(testing::Message() << "copy=" << number);
+        weights_.reset();
+        rig_ = std::make_unique<Rig>("devices=1,ops=all,-SCALE,latency=1us");
+        weights_ = std::make_unique<Weights>();
+        Tensor* const state = weights_->bench().matrix(kWidth, kColumns, rig_->memory(0));
+        const auto run = [&] {
+            heddle_clear_error();
+            ggml_backend_sched_reset(rig_->sched());
+            Sketch net;
+            net.add("halved", ggml_scale_inplace(net.context(), state, 0.5f));
+            if (!ggml_backend_sched_alloc_graph(rig_->sched(), net.graph())) return told();
+            return ggml_backend_sched_graph_compute(rig_->sched(), net.graph()) ==
+                           GGML_STATUS_SUCCESS
+                       ? true
+                       : told();
+        };
+        sim::write(state, before);
+        ASSERT_TRUE(sim::set_faults(rig_->device(0), ("copy=" + std::to_string(number)).c_str()));
+        const bool went_well = run();
+        ASSERT_TRUE(sim::set_faults(rig_->device(0), nullptr));
+        if (went_well) {
+            expect_near(sim::read(state), after);
+            break;
+        }
+        ++struck;
+        sim::write(state, before);
+        EXPECT_TRUE(run()) << heddle_last_error();
+        expect_near(sim::read(state), after);
+    }
+    EXPECT_GE(struck, 2) << "one copy to the processor, one back";
+}
+
 TEST_F(FaultTest, WithoutAnythingOnItALostDeviceIsNotMissed) {
     start(1);
     w1_ = weights_->add("w1 on the host", ggml_backend_cpu_buffer_type(), values1_);

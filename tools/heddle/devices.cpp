@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
@@ -38,25 +40,51 @@ std::vector<std::string> features_of(ggml_backend_reg_t reg) {
     return names;
 }
 
+nlohmann::json buffer_type_json(ggml_backend_buffer_type_t type, const char* use) {
+    nlohmann::json j{{"name", ggml_backend_buft_name(type)},
+                     {"use", use},
+                     {"host", ggml_backend_buft_is_host(type)},
+                     {"alignment", ggml_backend_buft_get_alignment(type)}};
+    const std::size_t most = ggml_backend_buft_get_max_size(type);
+    if (most < SIZE_MAX) j["max_size"] = most;
+    return j;
+}
+
+/// What a device uses by itself, what the host has for it, and what weights may lie in besides.
+nlohmann::json buffer_types_of(ggml_backend_dev_t device) {
+    auto list = nlohmann::json::array();
+    list.push_back(buffer_type_json(ggml_backend_dev_buffer_type(device), "default"));
+    if (const auto host = ggml_backend_dev_host_buffer_type(device)) {
+        list.push_back(buffer_type_json(host, "transfers from the host"));
+    }
+    const auto get_more =
+        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
+    ggml_backend_buffer_type_t* more = get_more != nullptr ? get_more(device) : nullptr;
+    for (; more != nullptr && *more != nullptr; ++more) {
+        list.push_back(buffer_type_json(*more, "weights"));
+    }
+    return list;
+}
+
 nlohmann::json device_json(ggml_backend_dev_t device) {
     ggml_backend_dev_props props;
     ggml_backend_dev_get_props(device, &props);
-    const ggml_backend_buffer_type_t buffer = ggml_backend_dev_buffer_type(device);
-    const ggml_backend_buffer_type_t host = ggml_backend_dev_host_buffer_type(device);
+    const ggml_backend_reg_t backend = ggml_backend_dev_backend_reg(device);
     nlohmann::json j{{"name", props.name},
                      {"description", props.description},
                      {"type", type_name(props.type)},
+                     {"backend", ggml_backend_reg_name(backend)},
                      {"memory_free", props.memory_free},
                      {"memory_total", props.memory_total},
-                     {"buffer_type", ggml_backend_buft_name(buffer)},
+                     {"buffer_types", buffer_types_of(device)},
                      {"capabilities",
                       {{"async", props.caps.async},
                        {"host_buffer", props.caps.host_buffer},
                        {"buffer_from_host_ptr", props.caps.buffer_from_host_ptr},
                        {"events", props.caps.events},
                        {"mmap", props.caps.mmap_support}}},
-                     {"features", features_of(ggml_backend_dev_backend_reg(device))}};
-    if (host != nullptr) j["host_buffer_type"] = ggml_backend_buft_name(host);
+                     {"features", features_of(backend)}};
     if (props.device_id != nullptr) j["device_id"] = props.device_id;
     return j;
 }
@@ -73,38 +101,85 @@ nlohmann::json plugins_json() {
     return list;
 }
 
-void print_devices(const nlohmann::json& all, bool verbose) {
+std::string memory_text(const nlohmann::json& device, const char* key) {
+    const std::size_t bytes = device[key];
+    return bytes == 0 ? "-" : bytes_text(bytes);
+}
+
+void print_table(const nlohmann::json& devices) {
     Table table({"device", "type", "memory", "free", "description"});
     table.align_left(1);
     table.align_left(4);
-    for (const auto& device : all["devices"]) {
-        const auto memory = [&](const char* key) {
-            const std::size_t bytes = device[key];
-            return bytes == 0 ? "-" : bytes_text(bytes);
-        };
-        table.add({device["name"], device["type"], memory("memory_total"), memory("memory_free"),
-                   device["description"]});
+    for (const auto& device : devices) {
+        table.add({device["name"], device["type"], memory_text(device, "memory_total"),
+                   memory_text(device, "memory_free"), device["description"]});
     }
     table.print();
-    if (!verbose) return;
-    for (const auto& device : all["devices"]) {
-        fmt::print("\n{}: buffers of type {}", device["name"].get<std::string>(),
-                   device["buffer_type"].get<std::string>());
-        for (const auto& [name, has] : device["capabilities"].items()) {
-            if (has.get<bool>()) fmt::print(", {}", name);
-        }
-        fmt::print("\n  features:");
-        for (const auto& feature : device["features"])
-            fmt::print(" {}", feature.get<std::string>());
-        fmt::print("\n");
+}
+
+std::string buffer_type_text(const nlohmann::json& type) {
+    return fmt::format(
+        "{} ({}; {}aligned to {} bytes, {})", type["name"].get<std::string>(),
+        type["use"].get<std::string>(), type["host"].get<bool>() ? "memory of the host, " : "",
+        type["alignment"].get<std::size_t>(),
+        type.contains("max_size") ? "at most " + bytes_text(type["max_size"].get<std::size_t>())
+                                  : "of any size");
+}
+
+/// What a capability lets a program do.
+std::string capability_text(const std::string& name) {
+    static const std::map<std::string, std::string> kTexts{
+        {"async", "works while the program goes on"},
+        {"host_buffer", "has memory of the host for fast transfers"},
+        {"buffer_from_host_ptr", "uses memory of the program in place"},
+        {"events", "tells when a part of its work is done"},
+        {"mmap", "reads mapped files in place"}};
+    const auto found = kTexts.find(name);
+    return found == kTexts.end() ? name : found->second;
+}
+
+/// Lines "  what   text"; further texts stand below the first.
+void print_lines(const char* what, const std::vector<std::string>& texts) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        fmt::print("  {:<12}{}\n", i == 0 ? what : "", texts[i]);
     }
-    fmt::print("\nbackends and plug-ins\n");
-    Table plugins({"name", "status", "file", "reason"});
-    for (std::size_t column : {1, 2, 3}) plugins.align_left(column);
-    for (const auto& plugin : all["plugins"]) {
-        plugins.add({plugin["name"], plugin["status"], plugin["path"], plugin["reason"]});
+}
+
+void print_details(const nlohmann::json& device) {
+    fmt::print("\n{}\n", coloured(device["name"].get<std::string>(), Colour::green));
+    print_lines("is", {device["description"].get<std::string>()});
+    print_lines("backend", {device["backend"].get<std::string>()});
+    if (device.contains("device_id")) print_lines("id", {device["device_id"].get<std::string>()});
+    print_lines("memory", {device["memory_total"] == 0
+                               ? "none of its own"
+                               : fmt::format("{}, {} free", memory_text(device, "memory_total"),
+                                             memory_text(device, "memory_free"))});
+    std::vector<std::string> texts;
+    for (const auto& type : device["buffer_types"]) texts.push_back(buffer_type_text(type));
+    print_lines("buffers", texts);
+    texts.clear();
+    for (const auto& [name, has] : device["capabilities"].items()) {
+        if (has.get<bool>()) texts.push_back(capability_text(name));
     }
-    plugins.print();
+    print_lines("can", texts);
+    std::string features;
+    for (const auto& feature : device["features"]) {
+        features += (features.empty() ? "" : " ") + feature.get<std::string>();
+    }
+    if (!features.empty()) print_lines("features", {features});
+}
+
+void print_plugins(const nlohmann::json& plugins) {
+    fmt::print("\n");
+    Table table({"backend", "status", "file", "reason"});
+    for (std::size_t column : {1, 2, 3}) table.align_left(column);
+    for (const auto& plugin : plugins) {
+        const std::string name = plugin["name"], path = plugin["path"];
+        table.add({name.empty() ? "?" : name, plugin["status"], path.empty() ? "-" : path,
+                   plugin["reason"]},
+                  plugin["status"] == "rejected" ? Colour::yellow : Colour::plain);
+    }
+    table.print();
 }
 
 }  // namespace
@@ -114,7 +189,8 @@ void add_devices(CLI::App& app, int&) {
     auto json = std::make_shared<bool>(false);
     auto verbose = std::make_shared<bool>(false);
     command->add_flag("--json", *json, "As JSON, with everything there is to say");
-    command->add_flag("-v,--verbose", *verbose, "Also features, capabilities and plug-ins");
+    command->add_flag("-v,--verbose", *verbose,
+                      "Also buffer types, capabilities, features and plug-ins");
     command->callback([json, verbose] {
         ggml_backend_load_all();
         nlohmann::json all{{"devices", nlohmann::json::array()}};
@@ -125,7 +201,10 @@ void add_devices(CLI::App& app, int&) {
         if (*json) {
             fmt::print("{}\n", all.dump(2));
         } else {
-            print_devices(all, *verbose);
+            print_table(all["devices"]);
+            if (!*verbose) return;
+            for (const auto& device : all["devices"]) print_details(device);
+            print_plugins(all["plugins"]);
         }
     });
 }

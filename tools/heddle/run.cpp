@@ -1,8 +1,10 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 
 #include "commands.hpp"
 #include "console.hpp"
@@ -46,7 +48,9 @@ public:
         : generator_(generator), options_(options), sampler_(options.sampling) {}
 
     /// Reads `tokens`, then writes up to the end of the text or the number of tokens asked for.
-    Result<> go_on(const std::vector<Token>& tokens) {
+    Result<> go_on(const std::vector<Token>& more) {
+        std::vector<Token> tokens = std::exchange(unread_, {});
+        tokens.insert(tokens.end(), more.begin(), more.end());
         const auto begin = Clock::now();
         HEDDLE_TRY_ASSIGN(std::span<const float> logits, generator_.read(tokens));
         prefill_.tokens += tokens.size();
@@ -58,6 +62,7 @@ public:
             ids_.push_back(token);
             emit(generator_.tokenizer().decode(token));
             if (i + 1 == options_.tokens || generator_.position() == generator_.model().context()) {
+                unread_ = {token};
                 break;
             }
             HEDDLE_TRY_ASSIGN(logits, generator_.read(std::span(&token, 1)));
@@ -84,6 +89,7 @@ private:
     const RunOptions& options_;
     Sampler sampler_;
     std::vector<Token> ids_;
+    std::vector<Token> unread_;  ///< written last; the limit came before the model had read it
     std::string text_;
     Pace prefill_, decode_;
 };
@@ -102,36 +108,40 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
                             .on_tensor = [&](const std::string& name) { progress.step(name); }});
 }
 
-Result<> converse(Generator& generator, const RunOptions& options, Writer& writer) {
+/// The next line from the user that has anything in it. False at the end of the conversation.
+bool listen(std::string& line) {
+    const bool at_terminal = isatty(STDIN_FILENO) != 0;
+    do {
+        if (at_terminal) fmt::print("> "), std::fflush(stdout);
+        if (!std::getline(std::cin, line)) return false;
+    } while (line.empty());
+    return line != "/quit";
+}
+
+/// Gives what was read of the user's words.
+Result<std::vector<Token>> converse(Generator& generator, const RunOptions& options,
+                                    Writer& writer) {
     const auto chat = ChatTemplate::of(generator.file());
-    bool first = true;
+    if (generator.file().has("tokenizer.chat_template") && !chat) return chat.error();
+    std::vector<Token> all;
     std::string line = options.prompt;
-    while (!line.empty() || (fmt::print("> "), std::fflush(stdout), std::getline(std::cin, line))) {
-        if (line == "/quit") break;
-        std::string text = line;
-        if (chat) {
-            text.clear();
-            if (first && !options.system.empty()) {
-                text += chat->wrap({"system", options.system});
-            }
-            text += chat->wrap({"user", line}) + chat->answer();
-        }
-        HEDDLE_TRY(
-            writer.go_on(generator.tokenizer().encode(text, first, static_cast<bool>(chat))));
-        fmt::print("\n");
-        first = false;
-        line.clear();
+    for (bool go_on = !line.empty() || listen(line); go_on; go_on = listen(line)) {
+        const bool first = all.empty();
+        const std::string text = !chat   ? line
+                                 : first ? chat->first(line, options.system)
+                                         : chat->next(line);
+        const auto tokens = generator.tokenizer().encode(text, first, static_cast<bool>(chat));
+        HEDDLE_TRY(writer.go_on(tokens));
+        all.insert(all.end(), tokens.begin(), tokens.end());
+        if (!options.json) fmt::print("\n");
     }
-    return ok();
+    return all;
 }
 
 std::vector<Token> prompt_tokens(const Generator& generator, const RunOptions& options,
                                  const Result<ChatTemplate>& chat) {
     if (!options.chat || !chat) return generator.tokenizer().encode(options.prompt, true, false);
-    std::string text;
-    if (!options.system.empty()) text += chat->wrap({"system", options.system});
-    text += chat->wrap({"user", options.prompt}) + chat->answer();
-    return generator.tokenizer().encode(text, true, true);
+    return generator.tokenizer().encode(chat->first(options.prompt, options.system), true, true);
 }
 
 void print_json(Generator& generator, const RunOptions& options, const std::vector<Token>& prompt,
@@ -173,7 +183,7 @@ Result<> run(const RunOptions& options) {
     Writer writer(*generator, options);
     std::vector<Token> prompt;
     if (options.interactive) {
-        HEDDLE_TRY(converse(*generator, options, writer));
+        HEDDLE_TRY_ASSIGN(prompt, converse(*generator, options, writer));
     } else {
         const auto chat = ChatTemplate::of(generator->file());
         if (options.chat && !chat) return chat.error();

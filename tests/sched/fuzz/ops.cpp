@@ -1,5 +1,4 @@
 #include "recipe.hpp"
-#include "runtime/objects.hpp"
 #include "shapes.hpp"
 
 namespace heddle::fuzz {
@@ -17,7 +16,7 @@ Tensor* binary(Context* c, Operands x, Dice&) {
 template <Tensor* (*function)(Context*, Tensor*, Tensor*)>
 Tensor* binary_in_place(Context* c, Operands x, Dice&) {
     Tensor* a = own(c, x[0]);
-    return function(c, a, matching(c, x[1], a));
+    return function(c, a, apart(c, matching(c, x[1], a), a));
 }
 Tensor* divide(Context* c, Operands x, Dice&) {
     Tensor* a = floats(c, x[0]);
@@ -73,6 +72,26 @@ Tensor* gated_split(Context* c, Operands x, Dice&) {
     Tensor* a = rows_of(c, x[0], 16);
     return a == nullptr ? a : ggml_swiglu_split(c, a, matrix(c, x[1], 16, a->ne[1]));
 }
+Tensor* add_scalar(Context* c, Operands x, Dice& dice) {
+    Tensor* b = line(c, x[1], 1);
+    if (dice.one_in(2)) return ggml_add1(c, dense(c, x[0]), b);
+    Tensor* a = own(c, dense(c, x[0]));
+    return ggml_add1_inplace(c, a, apart(c, b, a));
+}
+Tensor* add_chosen(Context* c, Operands x, Dice&) {
+    Tensor* ids = some_ids(c, x, x[2], 8);
+    if (ids == nullptr) return ids;
+    return ggml_add_id(c, cube(c, x[0], 16, 2, 4), matrix(c, x[1], 16, kIds),
+                       ggml_reshape_2d(c, ids, 2, 4));
+}
+Tensor* fill(Context* c, Operands x, Dice& dice) {
+    const float value = dice.number(-1, 1);
+    // Some of it stays, or the rest of the graph would be dead.
+    Tensor* same = dice.one_in(2) ? ggml_fill(c, dense(c, x[0]), value)
+                                  : ggml_fill_inplace(c, ggml_dup(c, dense(c, x[0])), value);
+    return ggml_add(c, same, dense(c, x[0]));
+}
+
 // ---- rows --------------------------------------------------------------------------------------
 
 Tensor* norm(Context* c, Operands x, Dice& dice) {
@@ -130,6 +149,11 @@ Tensor* largest(Context* c, Operands x, Dice&) {
     return ggml_get_rows(c, matrix(c, x[0], 8, 16), ggml_argmax(c, rows_of(c, x[1], 16)));
 }
 
+Tensor* agreement(Context* c, Operands x, Dice&) {
+    return ggml_count_equal(c, ggml_argmax(c, matrix(c, x[0], 8, 16)),
+                            ggml_argmax(c, matrix(c, x[1], 8, 16)));
+}
+
 // ---- products ----------------------------------------------------------------------------------
 
 Tensor* product(Context* c, Operands x, Dice&) {
@@ -138,6 +162,13 @@ Tensor* product(Context* c, Operands x, Dice&) {
     if (!ggml_is_contiguous(w)) w = dense(c, w);
     Tensor* y = ggml_mul_mat(c, w, w == nullptr ? w : rows_of(c, x[1], w->ne[0]));
     return ggml_scale(c, y, 0.25F);
+}
+/// A lower triangle whose diagonal is far from 0.
+Tensor* solve(Context* c, Operands x, Dice&) {
+    Tensor* below = ggml_scale(c, tame(c, matrix(c, x[0], 8, 8)), 0.2F);
+    Tensor* diagonal = ggml_scale_bias(c, share(c, line(c, x[1], 8)), 1, 0.5F);
+    Tensor* a = ggml_add(c, ggml_tri(c, below, GGML_TRI_TYPE_LOWER), ggml_diag(c, diagonal));
+    return ggml_scale(c, ggml_solve_tri(c, a, matrix(c, x[2], 4, 8), true, true, false), 0.25F);
 }
 Tensor* attention(Context* c, Operands x, Dice&) {
     Tensor *q = matrix(c, x[0], 16, 4), *k = matrix(c, x[1], 16, 8), *v = matrix(c, x[2], 16, 8);
@@ -256,75 +287,6 @@ Tensor* triangle(Context* c, Operands x, Dice& dice) {
     return ggml_tri(c, matrix(c, x[0], 8, 8), GGML_TRI_TYPE_LOWER);
 }
 
-// ---- images, sequences -------------------------------------------------------------------------
-
-Tensor* convolve(Context* c, Operands x, Dice& dice) {
-    Tensor* kernel = ggml_reshape_4d(c, line(c, x[1], 36), 3, 3, 2, 2);
-    Tensor* image = cube(c, x[0], 8, 8, 2);
-    if (dice.one_in(2))
-        return ggml_scale(c, ggml_conv_2d_direct(c, kernel, image, 1, 1, 1, 1, 1, 1), 0.25F);
-    return ggml_scale(c, ggml_conv_2d(c, kernel, image, 1, 1, 1, 1, 1, 1), 0.25F);
-}
-Tensor* pool(Context* c, Operands x, Dice& dice) {
-    const auto kind = dice.one_in(2) ? GGML_OP_POOL_MAX : GGML_OP_POOL_AVG;
-    if (dice.one_in(2)) return ggml_pool_1d(c, matrix(c, x[0], 16, 2), kind, 2, 2, 0);
-    return ggml_pool_2d(c, cube(c, x[0], 8, 8, 2), kind, 2, 2, 2, 2, 0, 0);
-}
-Tensor* scan(Context* c, Operands x, Dice&) {
-    return ggml_ssm_conv(c, cube(c, x[0], 11, 4, 1), matrix(c, x[1], 4, 4));
-}
-Tensor* loss(Context* c, Operands x, Dice&) {
-    return ggml_cross_entropy_loss(c, matrix(c, x[0], 8, 4),
-                                   ggml_soft_max(c, matrix(c, x[1], 8, 4)));
-}
-
-// ---- memory that stays -------------------------------------------------------------------------
-
-/// One of the operands that is a state; null if none is.
-Tensor* state_of(Operands x) {
-    for (Tensor* each : x) {
-        if (is_state(each)) return each;
-    }
-    return nullptr;
-}
-
-/// A few rows of a state are overwritten, as in a cache of keys.
-Tensor* store(Context* c, Operands x, Dice& dice) {
-    Tensor* state = state_of(x);
-    if (state == nullptr) return nullptr;
-    const int row = dice.below(kIds - 2);
-    Tensor* place = ggml_view_2d(c, state, state->ne[0], 2, state->nb[1], row * state->nb[1]);
-    return ggml_cpy(c, matrix(c, tame(c, x[0] == state ? x[1] : x[0]), state->ne[0], 2), place);
-}
-Tensor* store_rows(Context* c, Operands x, Dice&) {
-    Tensor* state = state_of(x);
-    if (state == nullptr) return nullptr;
-    Tensor* source = tame(c, x[0] == state ? x[1] : x[0]);
-    Tensor* ids = ggml_argsort(c, line(c, source, kIds), GGML_SORT_ORDER_ASC);
-    for (Tensor* each : x) {
-        if (each->type == GGML_TYPE_I32) ids = each;
-    }
-    if (ids == nullptr) return nullptr;
-    // Rows that are named twice are written in any order: they get the same values.
-    Tensor* rows = ggml_repeat_4d(c, line(c, source, state->ne[0]), state->ne[0], ids->ne[0], 1, 1);
-    return ggml_set_rows(c, state, rows, ids);
-}
-/// What earlier runs did wrong stays visible.
-Tensor* accumulate(Context* c, Operands x, Dice&) {
-    Tensor* state = state_of(x);
-    if (state == nullptr) return nullptr;
-    Tensor* news = tame(c, x[0] == state ? x[1] : x[0]);
-    Tensor* halved = ggml_scale_inplace(c, state, 0.5F);
-    return ggml_add_inplace(c, halved, matching(c, news, state));
-}
-Tensor* recall(Context* c, Operands x, Dice& dice) {
-    Tensor* state = state_of(x);
-    if (state == nullptr) return nullptr;
-    if (dice.one_in(2)) return ggml_cont(c, state);
-    Tensor* some = ggml_view_2d(c, state, state->ne[0], kIds / 2, state->nb[1], state->nb[1]);
-    return ggml_mul_mat(c, some, rows_of(c, tame(c, x[0]), state->ne[0]));
-}
-
 constexpr OpRule kOps[] = {
     {"add", binary<ggml_add>},
     {"sub", binary<ggml_sub>},
@@ -343,6 +305,9 @@ constexpr OpRule kOps[] = {
     {"scale_inplace", scale_in_place},
     {"clamp", clamp},
     {"leaky_relu", leaky},
+    {"add1", add_scalar},
+    {"add_id", add_chosen, true},
+    {"fill", fill},
     {"glu", gated},
     {"glu_split", gated_split},
     {"norm", norm},
@@ -354,9 +319,11 @@ constexpr OpRule kOps[] = {
     {"sum", total},
     {"argsort", sorted_rows, true},
     {"argmax", largest, true},
+    {"count_equal", agreement, true},
     {"mul_mat", product},
     {"mul_mat", product},
     {"mul_mat", product},
+    {"solve_tri", solve},
     {"attention", attention},
     {"flash_attn", flash_attention},
     {"out_prod", outer},
@@ -377,18 +344,20 @@ constexpr OpRule kOps[] = {
     {"get_rows", lookup},
     {"generate", generate},
     {"triangle", triangle},
-    {"conv", convolve},
-    {"pool", pool},
-    {"ssm_conv", scan},
-    {"loss", loss},
-    {"store", store},
-    {"store_rows", store_rows, true},
-    {"accumulate", accumulate},
-    {"recall", recall},
 };
 
 }  // namespace
 
-std::span<const OpRule> ops() { return kOps; }
+std::span<const OpRule> ops() {
+    static const std::vector<OpRule> all = [] {
+        std::vector<OpRule> rules(std::begin(kOps), std::end(kOps));
+        for (const auto more :
+             {state_ops(), image_ops(), sequence_ops(), training_ops(), custom_ops()}) {
+            rules.insert(rules.end(), more.begin(), more.end());
+        }
+        return rules;
+    }();
+    return all;
+}
 
 }  // namespace heddle::fuzz

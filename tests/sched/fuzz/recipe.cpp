@@ -6,12 +6,15 @@
 
 namespace heddle::fuzz {
 
-std::uint32_t Dice::next() {
-    state_ += 0x9E3779B97F4A7C15;
-    std::uint64_t z = state_;
+std::uint64_t Dice::mixed(std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 16);
+    return z ^ (z >> 31);
+}
+
+std::uint32_t Dice::next() {
+    state_ += 0x9E3779B97F4A7C15;
+    return static_cast<std::uint32_t>(mixed(state_) >> 16);
 }
 
 float Dice::number(float low, float high) {

@@ -16,7 +16,8 @@ namespace heddle::fuzz {
 /// Choices that depend on the seed alone, on every machine.
 class Dice {
 public:
-    explicit Dice(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15 + 0x1234567) {}
+    /// Seeds that follow each other give streams that have nothing in common.
+    explicit Dice(std::uint64_t seed) : state_(mixed(seed + 0x1234567)) {}
 
     std::uint32_t next();
     int below(int n) { return static_cast<int>(next() % static_cast<std::uint32_t>(n)); }
@@ -30,6 +31,8 @@ public:
     }
 
 private:
+    static std::uint64_t mixed(std::uint64_t z);
+
     std::uint64_t state_;
 };
 
@@ -102,6 +105,13 @@ struct OpRule {
     bool jumps = false;  ///< small differences of operands may make large ones of the result
 };
 std::span<const OpRule> ops();
+
+// Parts of it.
+std::span<const OpRule> state_ops();
+std::span<const OpRule> image_ops();
+std::span<const OpRule> sequence_ops();
+std::span<const OpRule> training_ops();
+std::span<const OpRule> custom_ops();
 
 Case make_case(std::uint64_t seed, int world_devices, bool has_blas);
 

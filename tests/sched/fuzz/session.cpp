@@ -128,7 +128,13 @@ public:
             if (wrong.empty()) continue;
             // Budgets are made up without a look at the graph: that it needs more is no failure.
             const auto says = [&](const char* words) { return wrong.find(words) != wrong.npos; };
-            if (case_.budget > 0 && (says("are allowed") || says("within the budgets"))) return {};
+            const bool is_over_budget =
+                case_.budget > 0 && (says("are allowed") || says("within the budgets"));
+            // Moments of an optimiser are not carried to a device that can take the step.
+            if (is_over_budget || says("which is not in its memory")) {
+                ++work_.refused;
+                return {};
+            }
             const auto& build = graphs_[static_cast<std::size_t>(run.graph)].plain;
             return text("run ", i, ": ", wrong, "\ngraph ", run.graph, ":\n",
                         build != nullptr ? to_text(*build->graph) : "");
@@ -163,6 +169,7 @@ private:
         const ggml_status status =
             ggml_backend_sched_graph_compute_async(scheduler(), graph.scheduled->graph);
         if (status != GGML_STATUS_SUCCESS) return text("not computed: ", heddle_last_error());
+        for (const Tensor* node : nodes_of(*graph.plain->graph)) ++work_.nodes[node->op];
         plain_.fill_inputs(*graph.plain, run.seed, idle_);
         if (ggml_backend_graph_compute(plain_stream_.get(), graph.plain->graph) !=
             GGML_STATUS_SUCCESS) {

@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <array>
-#include <limits>
 
+#include "model/joining.hpp"
 #include "model/pre_split.hpp"
+#include "model/unicode.hpp"
 #include "model/vocabulary.hpp"
 
 namespace heddle::tool {
@@ -18,9 +18,9 @@ std::string utf8(char32_t code) {
 class BytePairs final : public Tokenizer {
 public:
     BytePairs(Vocabulary vocabulary, const std::vector<std::string>& merges, PreSplit split)
-        : Tokenizer(std::move(vocabulary)), split_(split) {
+        : Tokenizer(std::move(vocabulary)), split_(split), whole_words_(split == PreSplit::llama3) {
         for (std::size_t i = 0; i < merges.size(); ++i) {
-            ranks_.emplace(merges[i], static_cast<int>(i));
+            ranks_.emplace(merges[i], static_cast<float>(i));
         }
         char32_t next = 256;
         for (int byte = 0; byte < 256; ++byte) {
@@ -38,11 +38,11 @@ public:
         if (kind == Vocabulary::Kind::control) return {};
         if (kind == Vocabulary::Kind::user_defined) return piece;
         std::string text;
-        for (std::size_t i = 0; i < piece.size();) {
-            const std::size_t length = std::min(character_length(piece[i]), piece.size() - i);
-            const auto byte = bytes_.find(piece.substr(i, length));
+        for (std::string_view rest = piece; !rest.empty();) {
+            const std::size_t length = first_character(rest).length;
+            const auto byte = bytes_.find(std::string(rest.substr(0, length)));
             if (byte != bytes_.end()) text += byte->second;
-            i += length;
+            rest.remove_prefix(length);
         }
         return text;
     }
@@ -53,45 +53,45 @@ private:
     }
 
     void encode_word(std::string_view word, std::vector<Token>& out) const {
-        std::vector<std::string> parts;
-        std::string whole;
+        std::string text;
+        std::vector<std::size_t> lengths;
         for (const char c : word) {
-            parts.push_back(characters_[static_cast<unsigned char>(c)]);
-            whole += parts.back();
+            const std::string& character = characters_[static_cast<unsigned char>(c)];
+            text += character;
+            lengths.push_back(character.size());
         }
-        if (const Token token = vocabulary_.find(whole); token != kNoToken) {
-            out.push_back(token);
-            return;
-        }
-        while (parts.size() > 1) {
-            int best = std::numeric_limits<int>::max();
-            std::size_t at = 0;
-            for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-                const auto rank = ranks_.find(parts[i] + ' ' + parts[i + 1]);
-                if (rank != ranks_.end() && rank->second < best) best = rank->second, at = i;
+        if (whole_words_) {
+            if (const Token token = vocabulary_.find(text); token != kNoToken) {
+                out.push_back(token);
+                return;
             }
-            if (best == std::numeric_limits<int>::max()) break;
-            parts[at] += parts[at + 1];
-            parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
         }
-        for (const std::string& part : parts) emit(part, out);
+        const auto score = [&](std::string_view left, std::string_view right) {
+            const auto rank = ranks_.find(std::string(left).append(" ").append(right));
+            return rank == ranks_.end() ? std::nullopt : std::optional(-rank->second);
+        };
+        for (const std::string_view part : joined(text, lengths, score)) {
+            emit(std::string(part), out);
+        }
     }
 
+    /// What was joined but is not in the vocabulary is written byte by byte.
     void emit(const std::string& part, std::vector<Token>& out) const {
         if (const Token token = vocabulary_.find(part); token != kNoToken) {
             out.push_back(token);
             return;
         }
-        for (std::size_t i = 0; i < part.size();) {
-            const std::size_t length = character_length(part[i]);
-            const Token token = vocabulary_.find(part.substr(i, length));
+        for (std::string_view rest = part; !rest.empty();) {
+            const std::size_t length = first_character(rest).length;
+            const Token token = vocabulary_.find(std::string(rest.substr(0, length)));
             if (token != kNoToken) out.push_back(token);
-            i += length;
+            rest.remove_prefix(length);
         }
     }
 
     PreSplit split_;
-    std::unordered_map<std::string, int> ranks_;
+    bool whole_words_;  ///< a word that is in the vocabulary is taken without joining
+    std::unordered_map<std::string, float> ranks_;  ///< exact: there are fewer than 2^24
     std::array<std::string, 256> characters_;
     std::unordered_map<std::string, char> bytes_;
 };

@@ -2,39 +2,97 @@
 
 namespace heddle::tool {
 
-const ChatTemplate::Form ChatTemplate::kForms[] = {
-    {"chatml", "<|im_start|>", "<|im_start|>", "\n", "<|im_end|>\n"},
-    {"llama3", "<|start_header_id|>", "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>"},
-    {"zephyr", "<|user|>", "<|", "|>\n", "</s>\n"},
-    {"gemma", "<start_of_turn>", "<start_of_turn>", "\n", "<end_of_turn>\n", "user", "model"},
-    {"mistral", "[INST]", "", "",
-     ""},  // marks stand around what the user says; roles have no names
+/// The words around what is said.
+struct ChatTemplate::Form {
+    std::string_view name;
+    std::string_view mark;  ///< what a template of this form contains
+    std::string_view before_system, after_system;
+    std::string_view before_user, after_user;  ///< the answer follows
+    std::string_view after_answer;             ///< the next user's words follow
+    bool system_is_inside = false;             ///< the first user's words, at their beginning
 };
+
+// The first whose mark is found is taken: marks of some occur in templates of others.
+const ChatTemplate::Form ChatTemplate::kForms[] = {
+    {"chatml", "<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n",
+     "<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>\n"},
+    {"llama3", "<|start_header_id|>", "<|start_header_id|>system<|end_header_id|>\n\n",
+     "<|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\n",
+     "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
+    {"phi3", "<|end|>", "<|system|>\n", "<|end|>\n", "<|user|>\n", "<|end|>\n<|assistant|>\n",
+     "<|end|>\n"},
+    {"zephyr", "<|user|>", "<|system|>\n", "</s>\n", "<|user|>\n", "</s>\n<|assistant|>\n",
+     "</s>\n"},
+    {"gemma", "<start_of_turn>", "", "\n\n", "<start_of_turn>user\n",
+     "<end_of_turn>\n<start_of_turn>model\n", "<end_of_turn>\n", true},
+    {"llama2", "<<SYS>>", "<<SYS>>\n", "\n<</SYS>>\n\n", "[INST] ", " [/INST]", " </s><s>", true},
+    {"mistral", "[INST]", "", "\n\n", "[INST] ", " [/INST]", "</s>", true},
+};
+
+namespace {
+
+/// Line ends stand in a template as they are, or as two characters.
+std::string with_line_ends(std::string_view source) {
+    std::string made;
+    for (std::size_t i = 0; i < source.size(); ++i) {
+        const bool escaped = source.substr(i, 2) == "\\n";
+        made += escaped ? '\n' : source[i];
+        if (escaped) ++i;
+    }
+    return made;
+}
+
+/// A system message that `source` has in full. Elsewhere between the same words there is code: the
+/// end of the quotes, or a brace.
+std::string own_system(std::string_view source, std::string_view before, std::string_view after) {
+    const std::string text = with_line_ends(source);
+    for (std::size_t at = text.find(before); at != text.npos && !before.empty();
+         at = text.find(before, at + 1)) {
+        const std::size_t begin = at + before.size(), end = text.find(after, begin);
+        if (end == text.npos) break;
+        const std::string message = text.substr(begin, end - begin);
+        const char quote =
+            at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"') ? text[at - 1] : '{';
+        const bool is_code =
+            message.find(quote) != message.npos || message.find('{') != message.npos;
+        if (!message.empty() && !is_code) return message;
+    }
+    return {};
+}
+
+}  // namespace
 
 Result<ChatTemplate> ChatTemplate::of(const ModelFile& file) {
     HEDDLE_TRY_ASSIGN(const std::string source, file.text("tokenizer.chat_template"));
+    return of(source, file.path());
+}
+
+Result<ChatTemplate> ChatTemplate::of(std::string_view source, std::string_view whose) {
     std::string known;
     for (const Form& form : kForms) {
-        if (source.find(form.mark) != std::string::npos) return ChatTemplate(form);
+        if (source.find(form.mark) != source.npos) {
+            return ChatTemplate(form, own_system(source, form.before_system, form.after_system));
+        }
         known.append(known.empty() ? "" : ", ").append(form.name);
     }
-    return failure(Errc::unsupported, file.path(), ": its chat template is none of ", known);
+    return failure(Errc::unsupported, whose, ": its chat template is none of ", known);
 }
 
-std::string ChatTemplate::wrap(const Message& message) const {
-    if (form_->before.empty()) {
-        if (message.role == "assistant") return ' ' + message.text + "</s>";
-        return "[INST] " + message.text + " [/INST]";
-    }
-    const std::string_view role = message.role == "system"      ? form_->system
-                                  : message.role == "assistant" ? form_->assistant
-                                                                : "user";
-    return text(form_->before, role, form_->between, message.text, form_->after);
+std::string_view ChatTemplate::name() const { return form_->name; }
+
+std::string ChatTemplate::asked(std::string_view user) const {
+    return text(form_->before_user, user, form_->after_user);
 }
 
-std::string ChatTemplate::answer() const {
-    if (form_->before.empty()) return {};
-    return text(form_->before, form_->assistant, form_->between);
+std::string ChatTemplate::first(std::string_view user, std::string_view system) const {
+    if (system.empty()) system = own_system_;
+    if (system.empty()) return asked(user);
+    const std::string opening = text(form_->before_system, system, form_->after_system);
+    return form_->system_is_inside ? asked(text(opening, user)) : opening + asked(user);
+}
+
+std::string ChatTemplate::next(std::string_view user) const {
+    return text(form_->after_answer, asked(user));
 }
 
 }  // namespace heddle::tool

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "heddle/heddle.hpp"
 
@@ -11,35 +10,33 @@ namespace heddle::tool {
 /// How a model wants to see who says what.
 class ChatTemplate {
 public:
-    struct Message {
-        std::string role;  ///< "system", "user" or "assistant"
-        std::string text;
-    };
-
     /// The one of the file, found by what its template contains; fails where it has none that is
     /// known.
     static Result<ChatTemplate> of(const ModelFile& file);
 
-    /// A message as the model sees it.
-    std::string wrap(const Message& message) const;
+    /// For a template's source; `whose` names it in an error.
+    static Result<ChatTemplate> of(std::string_view source, std::string_view whose);
 
-    /// What comes before an answer.
-    std::string answer() const;
-    std::string_view name() const { return form_->name; }
+    /// What the model reads before its first answer. Without a `system` message there is the one
+    /// that the template has for that case, if any.
+    std::string first(std::string_view user, std::string_view system = {}) const;
+
+    /// What it reads between an answer, without the token that ended it, and the next one.
+    std::string next(std::string_view user) const;
+
+    std::string_view name() const;
 
 private:
-    /// before ROLE between TEXT after
-    struct Form {
-        std::string_view name;
-        std::string_view mark;  ///< what a template of this form contains
-        std::string_view before, between, after;
-        std::string_view system = "system", assistant = "assistant";  ///< what roles are called
-    };
+    struct Form;
     static const Form kForms[];
 
-    explicit ChatTemplate(const Form& form) : form_(&form) {}
+    explicit ChatTemplate(const Form& form, std::string system)
+        : form_(&form), own_system_(std::move(system)) {}
+
+    std::string asked(std::string_view user) const;
 
     const Form* form_;
+    std::string own_system_;  ///< for conversations that come without one
 };
 
 }  // namespace heddle::tool

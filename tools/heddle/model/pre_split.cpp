@@ -1,32 +1,11 @@
 #include "model/pre_split.hpp"
 
-#include <locale.h>
-
-#include <clocale>
-#include <cwctype>
-
-#include "model/vocabulary.hpp"
+#include "model/unicode.hpp"
 
 namespace heddle::tool {
 namespace {
 
-enum class Class { letter, number, space, other, end };
-
-/// What a character is. Beyond ASCII the system's tables are asked; where it has none, everything
-/// is taken for a letter.
-Class class_of(char32_t code) {
-    if (code < 0x80) {
-        if ((code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z')) return Class::letter;
-        if (code >= '0' && code <= '9') return Class::number;
-        return code == ' ' || (code >= '\t' && code <= '\r') ? Class::space : Class::other;
-    }
-    static const locale_t unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-    if (unicode == nullptr) return Class::letter;
-    const auto wide = static_cast<wint_t>(code);
-    if (iswspace_l(wide, unicode) != 0 || code == 0xA0) return Class::space;
-    if (iswpunct_l(wide, unicode) != 0) return Class::other;
-    return iswalpha_l(wide, unicode) != 0 ? Class::letter : Class::other;
-}
+using Class = CharacterClass;
 
 /// Walks over the characters of a text.
 class Reader {
@@ -35,31 +14,25 @@ public:
 
     std::size_t position() const { return at_; }
     void go_to(std::size_t position) { at_ = position; }
+    std::string_view rest() const { return text_.substr(at_); }
     bool done() const { return at_ >= text_.size(); }
-    Class next_class(std::size_t ahead = 0) const {
-        std::size_t at = at_;
-        for (; ahead > 0 && at < text_.size(); --ahead) at += length_at(at);
-        return at < text_.size() ? class_of(code_at(at)) : Class::end;
+    bool is_at(Class wanted) const { return !done() && class_of(next().code) == wanted; }
+    bool is_at(char wanted) const { return !done() && text_[at_] == wanted; }
+    bool is_at_line_end() const { return is_at('\n') || is_at('\r'); }
+    /// Whether a character of this class comes after the next one.
+    bool is_before(Class wanted) const {
+        if (done()) return false;
+        Reader behind = *this;
+        behind.skip();
+        return behind.is_at(wanted);
     }
-    char peek() const { return done() ? '\0' : text_[at_]; }
-    void skip() { at_ += length_at(at_); }
+    void skip() { at_ += next().length; }
     void skip_all(Class wanted) {
-        while (!done() && next_class() == wanted) skip();
+        while (is_at(wanted)) skip();
     }
-    std::string_view text() const { return text_; }
 
 private:
-    std::size_t length_at(std::size_t at) const {
-        return std::min(character_length(text_[at]), text_.size() - at);
-    }
-    char32_t code_at(std::size_t at) const {
-        const std::size_t length = length_at(at);
-        const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text_[at + i]); };
-        if (length == 1) return byte(0);
-        char32_t code = byte(0) & (0xFFu >> (length + 1));
-        for (std::size_t i = 1; i < length; ++i) code = code << 6 | (byte(i) & 0x3Fu);
-        return code;
-    }
+    Character next() const { return first_character(rest()); }
 
     std::string_view text_;
     std::size_t at_ = 0;
@@ -67,7 +40,7 @@ private:
 
 /// Skips 's 't 're 've 'm 'll 'd, and says whether there was one.
 bool skip_contraction(Reader& reader, bool any_case) {
-    const std::string_view rest = reader.text().substr(reader.position());
+    const std::string_view rest = reader.rest();
     for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
         if (rest.size() < ending.size()) continue;
         bool equal = true;
@@ -85,54 +58,52 @@ bool skip_contraction(Reader& reader, bool any_case) {
 }
 
 /// White space; the last of it is left for the word behind it, if there is one.
-void skip_space(Reader& reader) {
-    std::size_t last = reader.position();
-    const std::size_t begin = last;
-    while (!reader.done() && reader.next_class() == Class::space) {
+void skip_space(Reader& reader, bool digits_stand_alone = false) {
+    const std::size_t begin = reader.position();
+    std::size_t last = begin;
+    while (reader.is_at(Class::space)) {
         last = reader.position();
         reader.skip();
     }
-    if (!reader.done() && last > begin) reader.go_to(last);
+    if (reader.done() || (digits_stand_alone && reader.is_at(Class::number))) return;
+    if (last > begin) reader.go_to(last);
 }
 
 void skip_word_gpt2(Reader& reader, bool single_digits) {
     if (skip_contraction(reader, false)) return;
-    const bool spaced = reader.peek() == ' ';
-    const Class kind = reader.next_class(spaced ? 1 : 0);
-    if (kind == Class::space || kind == Class::end) return skip_space(reader);
-    if (single_digits && kind == Class::number) {
-        reader.skip();  // the space alone, or the digit
-        return;
+    if (single_digits && reader.is_at(Class::number)) return reader.skip();
+    for (const Class kind : {Class::letter, Class::number, Class::other}) {
+        const bool spaced = reader.is_at(' ') && reader.is_before(kind);
+        if (!spaced && !reader.is_at(kind)) continue;
+        if (single_digits && kind == Class::number) break;
+        if (spaced) reader.skip();
+        return reader.skip_all(kind);
     }
-    if (spaced) reader.skip();
-    reader.skip_all(kind);
+    skip_space(reader, single_digits);
 }
 
 void skip_word_llama3(Reader& reader) {
     if (skip_contraction(reader, true)) return;
-    const Class kind = reader.next_class();
-    const bool line_end = reader.peek() == '\n' || reader.peek() == '\r';
-    if (kind == Class::letter ||
-        (!line_end && kind != Class::number && reader.next_class(1) == Class::letter)) {
+    const bool leads = !reader.is_at_line_end() && !reader.is_at(Class::number);
+    if (reader.is_at(Class::letter) || (leads && reader.is_before(Class::letter))) {
         reader.skip();
-        reader.skip_all(Class::letter);
+        return reader.skip_all(Class::letter);
+    }
+    if (reader.is_at(Class::number)) {
+        for (int i = 0; i < 3 && reader.is_at(Class::number); ++i) reader.skip();
         return;
     }
-    if (kind == Class::number) {
-        for (int i = 0; i < 3 && reader.next_class() == Class::number; ++i) reader.skip();
-        return;
-    }
-    if (kind == Class::other || (reader.peek() == ' ' && reader.next_class(1) == Class::other)) {
+    if (reader.is_at(Class::other) || (reader.is_at(' ') && reader.is_before(Class::other))) {
         reader.skip();
         reader.skip_all(Class::other);
-        while (reader.peek() == '\n' || reader.peek() == '\r') reader.skip();
+        while (reader.is_at_line_end()) reader.skip();
         return;
     }
     // White space up to its last line end, if there is one.
     const std::size_t begin = reader.position();
     std::size_t behind_line = begin;
-    while (!reader.done() && reader.next_class() == Class::space) {
-        const bool ends = reader.peek() == '\n' || reader.peek() == '\r';
+    while (reader.is_at(Class::space)) {
+        const bool ends = reader.is_at_line_end();
         reader.skip();
         if (ends) behind_line = reader.position();
     }
@@ -161,7 +132,6 @@ std::vector<std::string_view> words_of(std::string_view text, PreSplit split) {
         } else {
             skip_word_gpt2(reader, split == PreSplit::smollm);
         }
-        if (reader.position() == begin) reader.skip();
         words.push_back(text.substr(begin, reader.position() - begin));
     }
     return words;

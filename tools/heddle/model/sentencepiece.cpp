@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <queue>
-
+#include "model/joining.hpp"
+#include "model/unicode.hpp"
 #include "model/vocabulary.hpp"
 
 namespace heddle::tool {
@@ -41,68 +41,23 @@ public:
     }
 
 private:
-    struct Symbol {
-        std::size_t begin, length;  ///< a length of 0: joined with the one before it
-        int previous, next;
-    };
-    struct Join {
-        int left, right;
-        std::size_t length;  ///< when it was proposed
-        float score;
-        bool operator<(const Join& other) const {
-            return score != other.score ? score < other.score : left > other.left;
-        }
-    };
-
     void encode_plain(std::string_view plain, bool first, std::vector<Token>& out) const override {
         std::string text;
         if (first && vocabulary_.add_space_prefix) text = kSpace;
         for (const char c : plain) c == ' ' ? text += kSpace : text += c;
 
-        std::vector<Symbol> symbols;
-        for (std::size_t i = 0; i < text.size();) {
-            const std::size_t length = std::min(character_length(text[i]), text.size() - i);
-            const int number = static_cast<int>(symbols.size());
-            symbols.push_back({i, length, number - 1, number + 1});
-            i += length;
+        std::vector<std::size_t> lengths;
+        for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(lengths.back())) {
+            lengths.push_back(first_character(rest).length);
         }
-        if (symbols.empty()) return;
-        symbols.back().next = -1;
-        join(text, symbols);
-        for (int i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
-            const Symbol& symbol = symbols[static_cast<std::size_t>(i)];
-            emit(text.substr(symbol.begin, symbol.length), out);
-        }
-    }
-
-    void join(const std::string& text, std::vector<Symbol>& symbols) const {
-        std::priority_queue<Join> joins;
-        const auto propose = [&](int left, int right) {
-            if (left < 0 || right < 0) return;
-            const Symbol &a = symbols[static_cast<std::size_t>(left)],
-                         &b = symbols[static_cast<std::size_t>(right)];
-            const Token token = vocabulary_.find(text.substr(a.begin, a.length + b.length));
-            if (token == kNoToken) return;
-            joins.push({left, right, a.length + b.length,
-                        vocabulary_.scores[static_cast<std::size_t>(token)]});
+        const auto score = [&](std::string_view left, std::string_view right) {
+            const Token token = vocabulary_.find(std::string(left).append(right));
+            return token == kNoToken
+                       ? std::nullopt
+                       : std::optional(vocabulary_.scores[static_cast<std::size_t>(token)]);
         };
-        for (std::size_t i = 1; i < symbols.size(); ++i) {
-            propose(static_cast<int>(i) - 1, static_cast<int>(i));
-        }
-        while (!joins.empty()) {
-            const Join best = joins.top();
-            joins.pop();
-            Symbol &left = symbols[static_cast<std::size_t>(best.left)],
-                   &right = symbols[static_cast<std::size_t>(best.right)];
-            const bool outdated =
-                left.length == 0 || right.length == 0 || left.length + right.length != best.length;
-            if (outdated) continue;
-            left.length += right.length;
-            right.length = 0;
-            left.next = right.next;
-            if (right.next >= 0) symbols[static_cast<std::size_t>(right.next)].previous = best.left;
-            propose(left.previous, best.left);
-            propose(best.left, left.next);
+        for (const std::string_view piece : joined(text, lengths, score)) {
+            emit(std::string(piece), out);
         }
     }
 

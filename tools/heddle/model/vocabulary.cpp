@@ -16,11 +16,6 @@ bool flag_key(const ModelFile& file, const std::string& key, bool otherwise) {
 
 }  // namespace
 
-std::size_t character_length(char lead) {
-    const auto byte = static_cast<unsigned char>(lead);
-    return byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
-}
-
 Result<Vocabulary> Vocabulary::read(const ModelFile& file) {
     Vocabulary vocabulary;
     HEDDLE_TRY_ASSIGN(vocabulary.pieces, file.texts("tokenizer.ggml.tokens"));
@@ -40,20 +35,35 @@ Result<Vocabulary> Vocabulary::read(const ModelFile& file) {
     vocabulary.eos = token_key(file, "eos_token_id");
     vocabulary.unknown = token_key(file, "unknown_token_id");
     for (const Token token : {vocabulary.bos, vocabulary.eos, vocabulary.unknown}) {
-        if (token >= static_cast<Token>(count)) {
+        if (token >= static_cast<Token>(count) || token < kNoToken) {
             return failure(Errc::corrupt, file.path(), ": a special token is number ", token,
                            ", the vocabulary has ", count);
         }
     }
-    vocabulary.end_of_turn = token_key(file, "eot_token_id");
-    for (const char* name : {"<|im_end|>", "<|eot_id|>", "<end_of_turn>"}) {
-        if (vocabulary.end_of_turn == kNoToken) vocabulary.end_of_turn = vocabulary.find(name);
-    }
+    vocabulary.find_ends(token_key(file, "eot_token_id"));
     const bool sentencepiece = file.text("tokenizer.ggml.model").value_or("") == "llama";
-    vocabulary.add_bos = flag_key(file, "add_bos_token", sentencepiece);
+    const std::string pre = file.text("tokenizer.ggml.pre").value_or("");
+    const bool wants_bos = sentencepiece || pre == "llama-bpe";
+    vocabulary.add_bos = flag_key(file, "add_bos_token", wants_bos);
     vocabulary.add_eos = flag_key(file, "add_eos_token", false);
     vocabulary.add_space_prefix = flag_key(file, "add_space_prefix", sentencepiece);
     return vocabulary;
+}
+
+void Vocabulary::find_ends(Token end_of_turn) {
+    for (const Token token : {eos, end_of_turn}) {
+        if (token != kNoToken) ends.push_back(token);
+    }
+    // Files name one or two of them; models say the others too.
+    for (const char* name : {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>",
+                             "<|endoftext|>", "<|end_of_text|>"}) {
+        const Token token = find(name);
+        if (token != kNoToken && kind_of(token) == Kind::control) ends.push_back(token);
+    }
+}
+
+bool Vocabulary::ends_text(Token token) const {
+    return std::ranges::find(ends, token) != ends.end();
 }
 
 Token Vocabulary::find(const std::string& piece) const {

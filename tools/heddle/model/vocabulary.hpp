@@ -23,7 +23,8 @@ struct Vocabulary {
     std::vector<float> scores;
     std::vector<Kind> kinds;
     std::unordered_map<std::string, Token> numbers;
-    Token bos = kNoToken, eos = kNoToken, unknown = kNoToken, end_of_turn = kNoToken;
+    Token bos = kNoToken, eos = kNoToken, unknown = kNoToken;
+    std::vector<Token> ends;  ///< of the text, or of what one of those who talk says
     bool add_bos = false, add_eos = false, add_space_prefix = true;
 
     static Result<Vocabulary> read(const ModelFile& file);
@@ -31,7 +32,10 @@ struct Vocabulary {
     std::size_t size() const { return pieces.size(); }
     Token find(const std::string& piece) const;  ///< kNoToken if there is none
     Kind kind_of(Token token) const { return kinds[static_cast<std::size_t>(token)]; }
-    bool ends_text(Token token) const { return token == eos || token == end_of_turn; }
+    bool ends_text(Token token) const;
+
+private:
+    void find_ends(Token end_of_turn);
 };
 
 /// Turns text into tokens and back.
@@ -64,8 +68,5 @@ private:
 
 std::unique_ptr<Tokenizer> make_sentencepiece(Vocabulary vocabulary);
 Result<std::unique_ptr<Tokenizer>> make_byte_pairs(Vocabulary vocabulary, const ModelFile& file);
-
-/// Length in bytes of the UTF-8 character that begins with `lead`; 1 for what begins none.
-std::size_t character_length(char lead);
 
 }  // namespace heddle::tool

@@ -1,0 +1,59 @@
+#include "shapes.hpp"
+
+/// Memory that stays from run to run, as in a cache of keys.
+namespace heddle::fuzz {
+namespace {
+
+using Context = ggml_context;
+
+/// A few rows of a state are overwritten, as in a cache of keys.
+Tensor* store(Context* c, Operands x, Dice& dice) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    const int row = dice.below(kIds - 2);
+    Tensor* place = ggml_view_2d(c, state, state->ne[0], 2, state->nb[1], row * state->nb[1]);
+    return ggml_cpy(c, matrix(c, tame(c, x[0] == state ? x[1] : x[0]), state->ne[0], 2), place);
+}
+Tensor* store_rows(Context* c, Operands x, Dice&) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    Tensor* source = tame(c, x[0] == state ? x[1] : x[0]);
+    Tensor* ids = ggml_argsort(c, line(c, source, kIds), GGML_SORT_ORDER_ASC);
+    for (Tensor* each : x) {
+        if (each->type == GGML_TYPE_I32) ids = each;
+    }
+    if (ids == nullptr) return nullptr;
+    // Rows that are named twice are written in any order: they get the same values.
+    Tensor* rows = ggml_repeat_4d(c, line(c, source, state->ne[0]), state->ne[0], ids->ne[0], 1, 1);
+    return ggml_set_rows(c, state, rows, ids);
+}
+/// What earlier runs did wrong stays visible.
+Tensor* accumulate(Context* c, Operands x, Dice&) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    Tensor* news = tame(c, x[0] == state ? x[1] : x[0]);
+    Tensor* halved = ggml_scale_inplace(c, state, 0.5F);
+    return ggml_add_inplace(c, halved, matching(c, news, state));
+}
+Tensor* recall(Context* c, Operands x, Dice& dice) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    if (dice.one_in(2)) return ggml_cont(c, state);
+    Tensor* some = ggml_view_2d(c, state, state->ne[0], kIds / 2, state->nb[1], state->nb[1]);
+    return ggml_mul_mat(c, some, rows_of(c, tame(c, x[0]), state->ne[0]));
+}
+
+constexpr OpRule kOps[] = {
+    {"store", store},
+    {"store_rows", store_rows, true},  // more often: few values are states
+    {"store_rows", store_rows, true},
+    {"store_rows", store_rows, true},
+    {"accumulate", accumulate},
+    {"recall", recall},
+};
+
+}  // namespace
+
+std::span<const OpRule> state_ops() { return kOps; }
+
+}  // namespace heddle::fuzz
