@@ -11,11 +11,6 @@ namespace {
 /// So many tensors are compared before somebody is told: they stay in the nearest caches.
 constexpr TensorId kStretch = 32;
 
-/// Digests with different kinds of memory differ, too.
-Digest with_memory(const Digest& digest, std::uint64_t memory) {
-    return {digest.low, digest.high ^ memory};
-}
-
 }  // namespace
 
 /// Which kind of memory tensors are in. Most are in the same buffer as the one before.
@@ -63,14 +58,13 @@ void Fingerprint::take(const GraphIndex& index, OwnBuffers own) {
     const auto outside = index.tensors().subspan(static_cast<std::size_t>(listed_));
     outside_.assign(outside.begin(), outside.end());
 
-    digests_.resize(index.size());
+    kinds_.resize(index.size());
     Memories listed(own), others({});
     for (TensorId id = 0; id < size; ++id) {
         if (index.is_deep_view(id)) return;
         Memories& memories = id < listed_ ? listed : others;
-        const std::uint64_t memory =
+        kinds_[static_cast<std::size_t>(id)] =
             memories.kind(index.root(id) != id, index.facts(id).buffer, index.had_data(id));
-        digests_[static_cast<std::size_t>(id)] = with_memory(index.digest(id), memory);
     }
     index_ = &index;
 }
@@ -110,8 +104,8 @@ bool Fingerprint::same_listed(TensorId begin, TensorId end, Memories& memories) 
         if (tensor(id) == nullptr) return false;
         const Tensor& each = *tensor(id);
         if (!(id < nodes_ ? same_node(id, each) : same_leaf(id, each))) return false;
-        const Digest digest = with_memory(digest_of(each), memories.kind(each));
-        if (digest != digests_[static_cast<std::size_t>(id)]) return false;
+        if (!index_->layout(id).is_of(each)) return false;
+        if (memories.kind(each) != kinds_[static_cast<std::size_t>(id)]) return false;
     }
     return true;
 }
@@ -130,8 +124,8 @@ bool Fingerprint::same_outside() const {
         if (ahead < tensors_.size()) prefetch(tensors_[ahead]);
         const Tensor& each = *tensor(id);
         if (index_->root(id) == id && each.view_src != nullptr) return false;
-        const Digest digest = with_memory(digest_of(each), memories.kind(each));
-        if (digest != digests_[static_cast<std::size_t>(id)]) return false;
+        if (!index_->layout(id).is_of(each)) return false;
+        if (memories.kind(each) != kinds_[static_cast<std::size_t>(id)]) return false;
     }
     return true;
 }

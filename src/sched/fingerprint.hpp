@@ -45,7 +45,7 @@ private:
 
     const GraphIndex* index_ = nullptr;  ///< null: nothing is like it
     TensorId nodes_ = 0, listed_ = 0;    ///< numbers end: of nodes, and of leafs
-    std::vector<Digest> digests_;        ///< of each tensor, with its kind of memory
+    std::vector<std::uint64_t> kinds_;   ///< of memory, of each tensor
     std::vector<Tensor*> outside_;       ///< the tensors in neither list
 
     /// The tensors of the graph being compared, by number: kept for its memory.

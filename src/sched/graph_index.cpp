@@ -34,7 +34,8 @@ Result<> GraphIndex::read(const Graph& graph) {
     first_source_.clear();
     sources_.clear();
     facts_.clear();
-    digests_.clear();
+    layouts_.clear();
+    layout_numbers_.clear();
     marks_.clear();
     HEDDLE_TRY(enter_lists(graph));
 
@@ -85,7 +86,7 @@ Result<> GraphIndex::enter_lists(const Graph& graph) {
 Result<> GraphIndex::read_tensor(TensorId id) {
     Tensor& tensor = (*this)[id];
     facts_.push_back({tensor.buffer, tensor.flags, tensor.op});
-    digests_.push_back(digest_of(tensor));
+    layout_numbers_.push_back(layouts_.enter(tensor));
     marks_.push_back(static_cast<std::uint8_t>((is_view_op(tensor.op) ? kOnlyLooks : 0) |
                                                (tensor.data != nullptr ? kHadData : 0)));
     if (is_node(id)) {

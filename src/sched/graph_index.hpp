@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/graph.hpp"
-#include "sched/digest.hpp"
+#include "sched/layouts.hpp"
 
 namespace heddle::sched {
 
@@ -69,8 +69,11 @@ public:
 
     const Facts& facts(TensorId id) const { return facts_[static_cast<std::size_t>(id)]; }
 
-    /// All that decides how it is scheduled but its wiring and its memory, when the graph was read.
-    const Digest& digest(TensorId id) const { return digests_[static_cast<std::size_t>(id)]; }
+    /// The layout it had when the graph was read; equal ones have equal numbers.
+    std::uint32_t layout_number(TensorId id) const {
+        return layout_numbers_[static_cast<std::size_t>(id)];
+    }
+    const Layout& layout(TensorId id) const { return layouts_[layout_number(id)]; }
 
     /// Whether it had an address, or a buffer at least, when the graph was read.
     bool had_data(TensorId id) const { return has_mark(id, kHadData); }
@@ -109,7 +112,8 @@ private:
     std::vector<std::uint32_t> first_source_;  ///< one more than there are nodes
     std::vector<Source> sources_;
     std::vector<Facts> facts_;
-    std::vector<Digest> digests_;
+    Layouts layouts_;
+    std::vector<std::uint32_t> layout_numbers_;
     std::vector<std::uint8_t> marks_;
     mutable std::vector<std::uint32_t> slots_;  ///< a hash table: 1 + number, 0 is free
     mutable bool table_is_stale_ = false;       ///< after `rebind`, until somebody asks
