@@ -287,7 +287,7 @@ TEST(SetRows, ResultIsTheTableSeenAgain) {
     EXPECT_EQ(y->src[0], x);
     EXPECT_EQ(y->src[1], rows);
     EXPECT_EQ(y->src[2], table);
-    EXPECT_EQ(cost_of(*y).bytes, 2.0 * 256 * 7 * 4 * 6 * 4 + 7 * 2 * 3 * 8);
+    EXPECT_EQ(cost_of(*y).bytes, 7 * 4 * 6 * (256 * 4.0 + 256 / 32 * 34) + 7 * 2 * 3 * 8);
     EXPECT_TRUE(check_node(*y));
 }
 

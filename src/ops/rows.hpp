@@ -112,9 +112,12 @@ struct SetRows {
         return TensorSpec::view(table, 2);
     }
 
-    static Cost cost(const Params&, Sources src, const Tensor&) {
+    /// Rows are read in the type of x and written in that of the table.
+    static Cost cost(const Params&, Sources src, const Tensor& y) {
+        const double written =
+            static_cast<double>(row_count(src[0])) * static_cast<double>(row_size(y.type, y.ne[0]));
         return {.flops = 0,
-                .bytes = 2.0 * static_cast<double>(byte_size(src[0])) +
+                .bytes = static_cast<double>(byte_size(src[0])) + written +
                          static_cast<double>(byte_size(src[1]))};
     }
 };

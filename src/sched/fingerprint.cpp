@@ -72,15 +72,15 @@ void Fingerprint::take(const GraphIndex& index, OwnBuffers own) {
 /// Whether it reads the same tensors in the same slots.
 inline bool Fingerprint::same_node(TensorId id, const Tensor& node) const {
     if (id > 0 && tensor(id) == tensor(id - 1)) return false;
-    // Addresses are not so large that ten of them wrap: equal sums leave nothing for other slots.
-    std::uintptr_t sum = 0;
-    for (const Tensor* source : node.src) sum += std::bit_cast<std::uintptr_t>(source);
-    for (const auto [source, slot] : index_->sources(id)) {
-        const Tensor* const expected = tensor(source);
-        if (node.src[slot] != expected) return false;
-        sum -= std::bit_cast<std::uintptr_t>(expected);
+    // As many as expected, each in its slot: that leaves nothing for other slots.
+    std::size_t count = 0;
+    for (const Tensor* source : node.src) count += source != nullptr ? 1 : 0;
+    const auto sources = index_->sources(id);
+    if (count != sources.size()) return false;
+    for (const auto [source, slot] : sources) {
+        if (node.src[slot] != tensor(source)) return false;
     }
-    return sum == 0 && same_leaf(id, node);
+    return same_leaf(id, node);
 }
 
 /// Whether it is a view of the same tensor, or none.
@@ -131,7 +131,7 @@ bool Fingerprint::same_outside() const {
 }
 
 bool Fingerprint::matches(const Graph& graph, OwnBuffers own, const Alike& alike) const {
-    const std::span<Tensor*const> nodes = nodes_of(graph), leafs = leafs_of(graph);
+    const auto nodes = nodes_of(graph), leafs = leafs_of(graph);
     if (index_ == nullptr || nodes.size() != static_cast<std::size_t>(nodes_) ||
         leafs.size() != static_cast<std::size_t>(listed_ - nodes_)) {
         return false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "program.hpp"
+#include "refusals.hpp"
 #include "small_model.hpp"
 
 /// Bad input gets one line that says what is wrong, and leaves nothing behind.
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Files to be refused, and a good one beside them.
-class BadInput : public testing::Test {
+class BadInput : public RefusalTest {
 protected:
     void SetUp() override {
         SmallModel().write(path("good.gguf"));
@@ -29,46 +30,8 @@ protected:
         SmallModel{.left_out = "blk.1.ffn_down.weight"}.write(path("missing-tensor.gguf"));
         SmallModel{.tokenizer = "signs"}.write(path("tokenizer.gguf"));
         SmallModel{.chat_template = "### Instruction: {{ x }}"}.write(path("template.gguf"));
-        before_ = directory_.files();
+        remember_files();
     }
-
-    std::string path(const std::string& name) const { return directory_.path(name); }
-
-    /// Words that begin with '@' stand for files of the directory.
-    Outcome run(std::vector<std::string> words) const {
-        for (std::string& word : words) {
-            if (word.starts_with('@')) word = path(word.substr(1));
-        }
-        return heddle(words);
-    }
-
-    /// The program fails with a line that contains `says`; files are as before.
-    void refuses(const std::vector<std::string>& words, const std::string& says) const {
-        std::string line;
-        for (const std::string& word : words) line += " " + word;
-        SCOPED_TRACE("heddle" + line);
-        const Outcome outcome = run(words);
-        EXPECT_EQ(outcome.status, 1);
-        EXPECT_EQ(outcome.out, "");
-        EXPECT_THAT(outcome.err, StartsWith("heddle " + words.front() + ": "));
-        EXPECT_THAT(outcome.err, HasSubstr(says));
-        EXPECT_THAT(outcome.err, EndsWith("\n"));
-        EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-        EXPECT_EQ(directory_.files(), before_);
-    }
-
-    /// The command line makes no sense.
-    void is_misuse(const std::vector<std::string>& words) const {
-        const Outcome outcome = run(words);
-        EXPECT_EQ(outcome.status, 2) << testing::PrintToString(words) << outcome.err;
-        EXPECT_EQ(outcome.out, "");
-        EXPECT_NE(outcome.err, "");
-        EXPECT_EQ(directory_.files(), before_);
-    }
-
-private:
-    Directory directory_;
-    std::vector<std::string> before_;
 };
 
 /// Every command that reads a model, as it is called with the file `name`.

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "program.hpp"
+#include "refusals.hpp"
 #include "small_model.hpp"
 
 /// `heddle bench`: what is printed in each form, and what bad input gets. Nothing here depends on
@@ -19,24 +20,22 @@ using testing::Gt;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class Bench : public testing::Test {
+class Bench : public RefusalTest {
 protected:
-    using Words = std::vector<std::string>;
+    Bench() : RefusalTest(2) {}
 
     void SetUp() override {
         SmallModel().write(path("good.gguf"));
         write_content(path("foreign.gguf"), std::string(5000, 'x'));
-        before_ = directory_.files();
+        remember_files();
     }
 
-    std::string path(const std::string& name) const { return directory_.path(name); }
-
-    static Outcome run(Words words) {
+    static Words bench(Words words) {
         words.insert(words.begin(), "bench");
-        return heddle(words);
+        return words;
     }
     static std::string printed(const Words& words) {
-        const Outcome outcome = run(words);
+        const Outcome outcome = heddle(bench(words));
         EXPECT_EQ(outcome.status, 0) << testing::PrintToString(words) << outcome.err;
         return outcome.out;
     }
@@ -69,28 +68,10 @@ protected:
         return header;
     }
 
-    /// One line on standard error that contains `says`, and nothing else anywhere.
     void refuses(const Words& words, const std::string& says) const {
-        SCOPED_TRACE(testing::PrintToString(words));
-        const Outcome outcome = run(words);
-        EXPECT_EQ(outcome.status, 1);
-        EXPECT_EQ(outcome.out, "");
-        EXPECT_THAT(outcome.err, StartsWith("heddle bench " + words.front() + ": "));
-        EXPECT_THAT(outcome.err, HasSubstr(says));
-        EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-        EXPECT_EQ(directory_.files(), before_);
+        RefusalTest::refuses(bench(words), says);
     }
-    void is_misuse(const Words& words) const {
-        const Outcome outcome = run(words);
-        EXPECT_EQ(outcome.status, 2) << testing::PrintToString(words) << outcome.err;
-        EXPECT_EQ(outcome.out, "");
-        EXPECT_NE(outcome.err, "");
-        EXPECT_EQ(directory_.files(), before_);
-    }
-
-private:
-    Directory directory_;
-    std::vector<std::string> before_;
+    void is_misuse(const Words& words) const { RefusalTest::is_misuse(bench(words)); }
 };
 
 TEST_F(Bench, EveryBenchmarkHasHelp) {

@@ -1,6 +1,9 @@
 #include "differences.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -147,6 +150,23 @@ std::vector<double> Experiment::difference(ggml_tensor* p) {
     }
     ggml_backend_tensor_set(p, x.data(), 0, x.size() * sizeof(float));
     return slopes;
+}
+
+void Experiment::expect_agreement(ggml_tensor* y, double tolerance) {
+    ASSERT_NE(y, nullptr) << heddle_last_error();
+    ASSERT_EQ(run(y), "");
+    for (ggml_tensor* p : parameters_) {
+        const auto gradient = this->gradient(p);
+        const auto expected = difference(p);
+        ASSERT_EQ(gradient.size(), expected.size()) << ggml_get_name(p);
+        double largest = 0;
+        for (const double slope : expected) largest = std::max(largest, std::abs(slope));
+        ASSERT_GT(largest, 0) << ggml_get_name(p);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+            EXPECT_NEAR(gradient[i], expected[i], tolerance * largest)
+                << ggml_get_name(p) << ", element " << i;
+        }
+    }
 }
 
 }  // namespace heddle::test

@@ -48,6 +48,10 @@ public:
     /// Of parameter `p`, by differences over four points around each of its elements.
     std::vector<double> difference(ggml_tensor* p);
 
+    /// Runs, and expects every parameter to have a gradient that differs from the differences by
+    /// at most `tolerance` of the largest of them.
+    void expect_agreement(ggml_tensor* y, double tolerance);
+
 private:
     ggml_tensor* leaf(std::initializer_list<std::int64_t> extents, const std::vector<float>& data);
     double loss();

@@ -99,15 +99,19 @@ struct RowSum {
     }
 };
 
+/// The element at a place of an arranged block: nibbles of one vector after the other, low ones
+/// before high ones. `run` bytes hold as many elements in their low nibbles, and the next ones in
+/// their high nibbles.
+constexpr int element_of_nibbles(int place, int run) {
+    const int vector = place / (2 * kBytes), high = place / kBytes % 2, lane = place % kBytes;
+    const int byte = vector * kBytes + lane;
+    return 2 * run * (byte / run) + run * high + byte % run;
+}
+
 struct StreamQ4K {
     using Block = block_q4_K;
 
-    /// Nibbles of one vector after the other, low ones before high ones.
-    static constexpr int element(int place) {
-        const int vector = place / (2 * kBytes), high = place / kBytes % 2, lane = place % kBytes;
-        const int byte = vector * kBytes + lane;
-        return 64 * (byte / 32) + 32 * high + byte % 32;
-    }
+    static constexpr int element(int place) { return element_of_nibbles(place, 32); }
 
     /// A minimum counts for 32 elements, that is for two sums.
     static void set_sums(const std::byte* block, ColumnBlock& to) {
@@ -160,11 +164,7 @@ struct StreamQ4K {
 struct StreamQ6K {
     using Block = block_q6_K;
 
-    static constexpr int element(int place) {
-        const int vector = place / (2 * kBytes), high = place / kBytes % 2, lane = place % kBytes;
-        const int byte = vector * kBytes + lane;
-        return 128 * (byte / 64) + 64 * high + byte % 64;
-    }
+    static constexpr int element(int place) { return element_of_nibbles(place, 64); }
 
     /// Codes of rows are 32 too large.
     static void set_sums(const std::byte* block, ColumnBlock& to) {
