@@ -16,7 +16,6 @@ set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 # It takes the place of other libraries of these names.
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS "libggml0, libggml-dev")
-find_program(HEDDLE_SHLIBDEPS dpkg-shlibdeps DOC "Finds out which packages libraries come from")
 if(HEDDLE_SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/lib)

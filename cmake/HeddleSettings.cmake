@@ -41,8 +41,18 @@ if(UNIX AND NOT APPLE)
   add_link_options(-Wl,-Bsymbolic-functions)
 endif()
 
+# Instruction sets that kernels are not compiled for. SSSE3 alone is in no processor that is still in
+# use. SVE has vectors of a size unknown to the compiler, which arrays of sums cannot be made of; NEON
+# with its dot products is faster than what is left then, and processors with SVE have it as well.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+else()
+  set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=HWY_SSSE3")
+endif()
+
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
+find_program(HEDDLE_SHLIBDEPS dpkg-shlibdeps DOC "Finds out which packages libraries come from")
 
 # What is built, for messages and reports: the commit if this is a checkout of one.
 execute_process(COMMAND git rev-parse --short HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
