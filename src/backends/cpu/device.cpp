@@ -1,5 +1,6 @@
 #include "backends/cpu/device.hpp"
 
+#include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
 #include "runtime/host_buffer.hpp"
 
@@ -21,7 +22,9 @@ std::string_view CpuDevice::objection(const ggml_tensor& node) {
     return choose_kernel(node, &reason) != nullptr ? std::string_view{} : reason;
 }
 
-bool CpuDevice::accepts(ggml_backend_buffer_type_t type) { return ggml_backend_buft_is_host(type); }
+bool CpuDevice::accepts(ggml_backend_buffer_type_t type) {
+    return ggml_backend_buft_is_host(type) || is_repack_buffer_type(type);
+}
 
 Result<ggml_backend_buffer_t> CpuDevice::adopt(void* memory, std::size_t size, std::size_t) {
     return buffer_from_memory(memory, size);
@@ -29,7 +32,8 @@ Result<ggml_backend_buffer_t> CpuDevice::adopt(void* memory, std::size_t size, s
 
 ggml_backend_buffer_type_t* CpuDevice::extra_buffer_types() {
     static ggml_backend_buffer_type_t none[] = {nullptr};
-    return none;
+    static ggml_backend_buffer_type_t repacking[] = {repack_buffer_type(handle()), nullptr};
+    return has_repacked_products() ? repacking : none;
 }
 
 CpuStream* cpu_stream(ggml_backend_t stream) {

@@ -75,13 +75,6 @@ TEST(CpuRegistration, LetsInstructionSetsBeChosen) {
     EXPECT_TRUE(set_isa(nullptr));
 }
 
-TEST(CpuRegistration, HasNoExtraBufferTypes) {
-    const auto extra =
-        find<ggml_backend_dev_get_extra_bufts_t>("ggml_backend_dev_get_extra_bufts")(cpu_device());
-    ASSERT_NE(extra, nullptr);
-    EXPECT_EQ(extra[0], nullptr);
-}
-
 TEST(CpuDevice, DescribesItself) {
     ggml_backend_dev_props props;
     ggml_backend_dev_get_props(cpu_device(), &props);

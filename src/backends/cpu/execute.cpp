@@ -1,7 +1,11 @@
 #include "backends/cpu/execute.hpp"
 
+#include <algorithm>
+#include <array>
 #include <mutex>
 
+#include "backends/cpu/fusion.hpp"
+#include "backends/cpu/kernels/fused/bound_steps.hpp"
 #include "backends/cpu/numa.hpp"
 #include "backends/cpu/pool_cache.hpp"
 #include "ops/catalogue.hpp"
@@ -9,10 +13,12 @@
 namespace heddle::cpu {
 namespace {
 
-/// Where the tasks of a step meet. One serves all steps of a run, one after the other.
-class StepGate final : public Gate {
+/// Where the tasks of a step meet. One serves all steps of a run, one after the other, but for
+/// those that are computed beside each other.
+class StepGate final : public NodeGate {
 public:
-    void begin(int tasks, bool crowded) {
+    void begin(const Tensor& node, int tasks, bool crowded) {
+        node_ = &node;
         tasks_ = tasks;
         crowded_ = crowded;
         next_chunk.store(0, std::memory_order_relaxed);
@@ -48,15 +54,22 @@ public:
         while (!is_done()) prepared_.wait(prepared);
     }
 
-    void fail(std::string message) override {
+    void fail(std::string message) override { fail_in(*node_, std::move(message)); }
+
+    void fail_in(const Tensor& node, std::string message) override {
         const std::lock_guard guard(lock_);
-        if (!failed_.exchange(true, std::memory_order_relaxed)) message_ = std::move(message);
+        if (failed_.exchange(true, std::memory_order_relaxed)) return;
+        blamed_ = &node;
+        message_ = std::move(message);
     }
 
     bool failed() const { return failed_.load(std::memory_order_relaxed); }
-    const std::string& message() const { return message_; }
+    Error error() const {
+        return invalid("node ", describe(*blamed_), ", ", describe_op_of(*blamed_), ": ", message_);
+    }
 
 private:
+    const Tensor* node_ = nullptr;  ///< that is computed
     int tasks_ = 1;
     bool crowded_ = false;  ///< more tasks than processors
     alignas(64) std::atomic<int> arrived_{0};
@@ -64,21 +77,51 @@ private:
     alignas(64) std::atomic<std::int64_t> prepared_{0};
     std::atomic<bool> failed_{false};
     std::mutex lock_;
+    const Tensor* blamed_ = nullptr;  ///< the node that failed
     std::string message_;
 };
 
-/// One step as the threads of a pool see it.
-struct SharedStep {
-    const Step* step;
-    Task task;  ///< of every task but for the index
+/// Steps that the threads of a pool compute in one meeting. Each that is beside the others has a
+/// gate and scratch memory of its own.
+struct Meeting {
+    std::span<const Step> steps;
+    std::span<StepGate> gates;
+    Task task;  ///< of every task but for index and gate
 
     static void run(void* context, int index) {
-        const SharedStep& shared = *static_cast<const SharedStep*>(context);
-        Task task = shared.task;
+        const Meeting& meeting = *static_cast<const Meeting*>(context);
+        Task task = meeting.task;
         task.index = index;
-        shared.step->kernel->run(*shared.step->node, task);
+        std::size_t number = 0;
+        for (auto left = meeting.steps; !left.empty(); ++number) {
+            const std::size_t size = segment_size(left);
+            run_bound(left.first(size), task, meeting.gates[number]);
+            task.scratch += scratch_of(left[0]);
+            left = left.subspan(size);
+        }
     }
 };
+
+Result<> hold(Meeting& meeting, ThreadPool* pool) {
+    const int tasks = meeting.steps[0].tasks;
+    const bool crowded = tasks > 1 && pool->is_crowded_by(tasks);
+    std::size_t used = 0;
+    for (const Step& step : meeting.steps) {
+        if (step.bond == Bond::none || step.bond == Bond::beside) {
+            meeting.gates[used++].begin(*step.node, tasks, crowded);
+        }
+    }
+    meeting.task.count = tasks;
+    if (tasks == 1) {
+        Meeting::run(&meeting, 0);
+    } else {
+        pool->run({Meeting::run, &meeting}, tasks);
+    }
+    for (const StepGate& gate : meeting.gates.first(used)) {
+        if (gate.failed()) return gate.error();
+    }
+    return ok();
+}
 
 }  // namespace
 
@@ -86,25 +129,15 @@ Result<> execute(const Plan& plan, const Means& means) {
     HEDDLE_TRY_ASSIGN(const PoolLease lease, lease_pool(plan.tasks, means.pool));
     ThreadPool* pool = lease.pool();
     const NumaGuard here;
-    StepGate gate;
-    const bool asks = means.abort.callback != nullptr;
-    SharedStep shared{nullptr, {.scratch = means.scratch, .gate = &gate, .plain = means.plain}};
-    for (const Step& step : plan.steps) {
-        if (step.kernel != nullptr) {
-            gate.begin(step.tasks, step.tasks > 1 && pool->is_crowded_by(step.tasks));
-            shared.task.count = step.tasks;
-            if (step.tasks == 1) {
-                step.kernel->run(*step.node, shared.task);
-            } else {
-                shared.step = &step;
-                pool->run({SharedStep::run, &shared}, step.tasks);
-            }
-            if (gate.failed()) {
-                return invalid("node ", describe(*step.node), ", ", describe_op_of(*step.node),
-                               ": ", gate.message());
-            }
-        }
-        if (asks && means.abort.says_stop()) {
+    std::array<StepGate, kMostBeside> gates;
+    Meeting meeting{{}, gates, {.scratch = means.scratch, .plain = means.plain}};
+    std::span<const Step> left = plan.steps;
+    while (!left.empty()) {
+        meeting.steps = left.first(meeting_size(left));
+        left = left.subspan(meeting.steps.size());
+        if (meeting.steps[0].kernel != nullptr) HEDDLE_TRY(hold(meeting, pool));
+        for (const Step& step : meeting.steps) {
+            if (!means.abort.says_stop()) continue;
             return failure(Errc::aborted, "the abort callback asked to stop after node ",
                            describe(*step.node));
         }

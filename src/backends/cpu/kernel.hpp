@@ -113,6 +113,10 @@ struct Kernel {
 
     /// Null: `rows_demand`.
     Demand (*demand)(const Tensor& node, int threads) = nullptr;
+
+    /// Operand 0 lies in a buffer of the repacking type (see repack/buffer_type.hpp), which no
+    /// other kernel can read.
+    bool reads_repacked = false;
 };
 
 /// Every kernel for `op`, best first.
@@ -131,6 +135,7 @@ std::span<const Kernel> vision_kernels();       ///< convolutions, pooling, wind
 std::span<const Kernel> recurrent_kernels();    ///< ssm, rwkv, gla, delta net, solve_tri
 std::span<const Kernel> training_kernels();     ///< losses, backward ops, optimiser steps
 std::span<const Kernel> custom_kernels();       ///< the caller's own functions
+std::span<const Kernel> repack_kernels();       ///< products of repacked weights
 
 // ---- walking tensors ---------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include "backends/cpu/kernel.hpp"
+#include "backends/cpu/repack/buffer_type.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -11,9 +13,10 @@ namespace {
 class KernelTable {
 public:
     KernelTable() {
-        for (const auto family : {elementwise_kernels(), rows_kernels(), movement_kernels(),
-                                  products_kernels(), attention_kernels(), vision_kernels(),
-                                  recurrent_kernels(), training_kernels(), custom_kernels()}) {
+        for (const auto family :
+             {elementwise_kernels(), rows_kernels(), movement_kernels(), products_kernels(),
+              attention_kernels(), vision_kernels(), recurrent_kernels(), training_kernels(),
+              custom_kernels(), repack_kernels()}) {
             for (const Kernel& kernel : family) by_op_[kernel.op].push_back(&kernel);
         }
     }
@@ -48,7 +51,15 @@ std::span<const Kernel* const> kernels_for(Op op) {
 
 const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
     std::string_view why = "there is no kernel for this op";
+    const auto is_there = [](const Tensor* source) {
+        return source != nullptr && is_repacked(*source);
+    };
+    const bool repacked = is_there(node.src[0]);
+    if (repacked) why = "only matrix products read repacked weights";
+    const bool readable = std::none_of(std::begin(node.src) + 1, std::end(node.src), is_there);
+    if (!readable) why = "repacked weights can be operand 0 only";
     for (const Kernel* kernel : kernels_for(node.op)) {
+        if (kernel->reads_repacked != repacked || !readable) continue;
         why = kernel->objection(node);
         if (why.empty()) return kernel;
     }

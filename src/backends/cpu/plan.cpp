@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cpu/fusion.hpp"
+#include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
 #include "core/context.hpp"
 #include "ggml-backend.h"
@@ -44,7 +46,9 @@ public:
         if (!checks_memory_) return true;
         if (!is_readable(node)) return false;
         for (const Tensor* source : node.src) {
-            if (source != nullptr && !is_readable(*source)) return false;
+            if (source != nullptr && !is_readable(*source) && !is_for_kernel(node, *source)) {
+                return false;
+            }
         }
         return true;
     }
@@ -55,7 +59,8 @@ public:
         }
         if (checks_memory_ && !is_readable(node)) return in_node(node, problem(node, "the result"));
         for (const Tensor* source : node.src) {
-            if (checks_memory_ && source != nullptr && !is_readable(*source)) {
+            if (checks_memory_ && source != nullptr && !is_readable(*source) &&
+                !is_for_kernel(node, *source)) {
                 return in_node(node, problem(*source, "operand " + describe(*source)));
             }
         }
@@ -71,6 +76,11 @@ private:
             known_host_ = tensor.buffer;
         }
         return tensor.data != nullptr || is_empty(tensor);
+    }
+
+    /// Repacked weights: choosing a kernel tells whether there is one that reads them.
+    static bool is_for_kernel(const Tensor& node, const Tensor& source) {
+        return &source == node.src[0] && source.data != nullptr && is_repacked(source);
     }
 
     static std::string problem(const Tensor& tensor, std::string_view what) {
@@ -99,7 +109,7 @@ bool has_required_operands(const Tensor& node) {
     return true;
 }
 
-Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan) {
+Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, Fusion fusion) {
     const int ordinary_threads = std::min(threads, usable_cpus());
     plan.steps.clear();
     plan.steps.reserve(static_cast<std::size_t>(graph.n_nodes));
@@ -124,10 +134,11 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan) {
             demand = rows_demand(*node, most);
         }
         const int tasks = std::clamp(demand.tasks, 1, most);
-        plan.steps.push_back({kernel, node, tasks});
+        plan.steps.push_back({kernel, node, tasks, demand.scratch});
         plan.tasks = std::max(plan.tasks, tasks);
         plan.scratch = std::max(plan.scratch, demand.scratch);
     }
+    if (fusion != Fusion::off) fuse(plan, fusion == Fusion::always);
     return ok();
 }
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/hbm_buffer.hpp"
 #include "backends/cpu/isa.hpp"
+#include "backends/cpu/repack/buffer_type.hpp"
 #include "capi/boundary.hpp"
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
@@ -61,6 +62,7 @@ std::vector<ggml_backend_feature> list_features() {
     add(has.vsx, "VSX");
     add(has.wasm_simd, "WASM_SIMD");
     add(static_cast<bool>(memkind_allocator()), "CPU_HBM");
+    add(has_repacked_products(), "REPACK");
     list.push_back({nullptr, nullptr});
     return list;
 }
@@ -88,6 +90,32 @@ bool set_isa(const char* name) {
 
 const char* const* isa_list() { return isa_names().data(); }
 
+bool set_fusion(ggml_backend_t backend, heddle_cpu_fusion fusion) {
+    const auto set = capi::guarded([&]() -> Result<> {
+        CpuStream* stream = cpu_stream(backend);
+        if (stream == nullptr) return invalid("heddle_cpu_set_fusion: this is not a CPU stream");
+        const auto number = static_cast<int>(fusion);
+        if (number < HEDDLE_CPU_FUSION_OFF || number > HEDDLE_CPU_FUSION_ALWAYS) {
+            return invalid("heddle_cpu_set_fusion: there is no fusion ", number);
+        }
+        stream->settings.fusion = static_cast<Fusion>(number);
+        return ok();
+    });
+    if (!set) capi::report(set.error());
+    return set.has_value();
+}
+
+bool fused_with(ggml_backend_t backend, const ggml_cgraph* graph, int* with) {
+    const auto found = capi::guarded([&]() -> Result<> {
+        CpuStream* stream = cpu_stream(backend);
+        if (stream == nullptr) return invalid("heddle_fused_with: this is not a CPU stream");
+        HEDDLE_TRY(capi::require(graph, "heddle_fused_with", "the graph"));
+        return find_fused(*graph, stream->settings, with);
+    });
+    if (!found) capi::report(found.error());
+    return found.has_value();
+}
+
 struct NamedFunction {
     std::string_view name;
     void* function;
@@ -113,6 +141,8 @@ void* CpuRegistration::find(std::string_view name) {
         named("ggml_backend_cpu_hbm_buffer_type", hbm_type),
         named("heddle_cpu_set_isa", set_isa),
         named("heddle_cpu_isa_names", isa_list),
+        named("heddle_cpu_set_fusion", set_fusion),
+        named("heddle_fused_with", fused_with),
     };
     for (const NamedFunction& each : functions) {
         if (each.name == name) return each.function;

@@ -1,6 +1,10 @@
 #include "backends/cpu/stream.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "backends/cpu/fusion.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -20,9 +24,26 @@ int planned_threads(int asked, const ThreadPool* pool) {
     return pool != nullptr ? std::min(asked, pool->size()) : asked;
 }
 
+Result<> find_fused(const Graph& graph, const Settings& settings, int* with) {
+    const int threads = planned_threads(settings.threads, settings.pool);
+    Plan plan;
+    HEDDLE_TRY(make_plan(graph, threads, Memory::unchecked, plan, settings.planned_fusion()));
+    std::unordered_map<const Tensor*, int> numbers;
+    for (int i = graph.n_nodes - 1; i >= 0; --i) numbers[graph.nodes[i]] = i;
+    std::iota(with, with + graph.n_nodes, 0);
+    for (std::span<const Step> left = plan.steps; !left.empty();) {
+        const auto together = left.first(meeting_size(left));
+        const auto first =
+            std::ranges::min(together, {}, [&](const Step& step) { return numbers[step.node]; });
+        for (const Step& step : together) with[numbers[step.node]] = numbers[first.node];
+        left = left.subspan(together.size());
+    }
+    return ok();
+}
+
 Result<> CpuStream::compute(Graph& graph) {
     const int threads = planned_threads(settings.threads, settings.pool);
-    HEDDLE_TRY(make_plan(graph, threads, Memory::checked, plan_));
+    HEDDLE_TRY(make_plan(graph, threads, Memory::checked, plan_, settings.planned_fusion()));
     return run(plan_, settings, scratch_);
 }
 
@@ -31,7 +52,8 @@ Result<std::unique_ptr<PreparedGraph>> CpuStream::plan(const Graph& graph) {
     prepared->settings = settings;
     HEDDLE_TRY_ASSIGN(prepared->graph, GraphPlan::make(graph));
     const int threads = planned_threads(settings.threads, settings.pool);
-    HEDDLE_TRY(make_plan(prepared->graph->graph(), threads, Memory::checked, prepared->plan));
+    HEDDLE_TRY(make_plan(prepared->graph->graph(), threads, Memory::checked, prepared->plan,
+                         settings.planned_fusion()));
     HEDDLE_TRY(prepared->scratch.reserve(prepared->plan.scratch));
     return prepared;
 }

@@ -14,10 +14,16 @@ struct Settings {
     ThreadPool* pool = nullptr;  ///< the caller's
     AbortCheck abort{};
     bool plain = false;  ///< reference mode
+    Fusion fusion = Fusion::on;
+
+    Fusion planned_fusion() const { return plain ? Fusion::off : fusion; }
 };
 
 /// Threads to plan for: as many as asked for and the pool has; without a number, all of the pool.
 int planned_threads(int asked, const ThreadPool* pool);
+
+/// For each node of `graph`, the number of the first of those that it is computed with.
+Result<> find_fused(const Graph& graph, const Settings& settings, int* with);
 
 /// A graph of its own, made ready: the nodes, what runs them, the memory that takes.
 struct PreparedGraph {

@@ -25,6 +25,10 @@ namespace {
 constexpr int kSpinPerPollUs = 4;
 constexpr std::uint32_t kMostPoll = 100;
 
+/// A thread that is done lets so much time pass before it looks for tasks of others: if those have
+/// begun, looking only takes their cache lines away.
+constexpr int kMomentUs = 2;
+
 /// A thread that gets work wakes at most this many others; those wake the next.
 constexpr int kWakeFanOut = 4;
 
@@ -173,14 +177,16 @@ void ggml_threadpool::leave() { entered_.store(false, std::memory_order_release)
 void ggml_threadpool::run(Job job, int count) {
     assert(count >= 1 && count <= size() && "a job was planned for more threads than the pool has");
     job_ = job;
-    unfinished_.store(count, std::memory_order_relaxed);
+    expected_ += static_cast<std::uint32_t>(count);
     const std::uint64_t number = job_of(ticket_.load(std::memory_order_relaxed)) + 1;
     const std::uint64_t ticket = number << kCountBits | static_cast<std::uint64_t>(count);
     // Sequentially consistent, as is a thread's word that it sleeps: one of the two sees the other.
     ticket_.store(ticket);
     wake_after(0, count);
-    work_on(0, ticket);
-    wait_for_tasks(count);
+    expected_ -= static_cast<std::uint32_t>(take_task(0, number));
+    if (has_finished()) return;
+    expected_ -= static_cast<std::uint32_t>(take_tasks_left(0, ticket));
+    wait_for_others(count);
 }
 
 /// A task can be claimed once for each job. The numbers only grow, so a thread that comes late,
@@ -193,30 +199,59 @@ bool ggml_threadpool::claim(int task, std::uint64_t job) {
     return last.compare_exchange_strong(seen, job, std::memory_order_relaxed);
 }
 
-void ggml_threadpool::work_on(int index, std::uint64_t ticket) {
+/// 1 if the task was done here, 0 if somebody else has it.
+int ggml_threadpool::take_task(int task, std::uint64_t job) {
+    if (!claim(task, job)) return 0;
+    job_.run(job_.context, task);
+    return 1;
+}
+
+/// Tasks that nobody has begun, those after `index` first; how many there were.
+int ggml_threadpool::take_tasks_left(int index, std::uint64_t ticket) {
     const std::uint64_t number = job_of(ticket);
     const int count = count_of(ticket);
     int finished = 0;
-    for (int task = index; task < count; ++task) {
-        if (!claim(task, number)) continue;
-        job_.run(job_.context, task);
-        ++finished;
-    }
-    for (int task = 0; task < index; ++task) {
-        if (!claim(task, number)) continue;
-        job_.run(job_.context, task);
-        ++finished;
-    }
-    if (finished == 0) return;
-    if (unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
+    for (int task = index + 1; task < count; ++task) finished += take_task(task, number);
+    for (int task = 0; task < std::min(index, count); ++task) finished += take_task(task, number);
+    return finished;
 }
 
-void ggml_threadpool::wait_for_tasks(int count) {
-    const auto done = [this] { return unfinished_.load(std::memory_order_acquire) == 0; };
+/// Tells the caller.
+void ggml_threadpool::report(int finished) {
+    if (finished == 0) return;
+    finished_.fetch_add(static_cast<std::uint32_t>(finished));
+    if (caller_sleeps_.load()) finished_.notify_one();
+}
+
+/// What a thread does with a job that concerns it.
+void ggml_threadpool::work_on(int index, std::uint64_t ticket) {
+    report(take_task(index, job_of(ticket)));
+    // The caller may have looked at this line meanwhile: fetched now, it is here for the next job.
+    __builtin_prefetch(&seats_[static_cast<std::size_t>(index)].claimed, 1);
+    help_after_a_moment(index, ticket);
+}
+
+void ggml_threadpool::help_after_a_moment(int index, std::uint64_t ticket) {
+    const int count = count_of(ticket);
+    // Of two tasks the other one is the caller's, who has begun it long since.
+    if (count <= 2) return;
+    const auto is_past = [&] { return ticket_.load(std::memory_order_relaxed) != ticket; };
+    if (spin_until(is_past, is_crowded_by(count) ? 0 : kMomentUs)) return;
+    report(take_tasks_left(index, ticket));
+}
+
+bool ggml_threadpool::has_finished() const {
+    return finished_.load(std::memory_order_acquire) == expected_;
+}
+
+void ggml_threadpool::wait_for_others(int count) {
+    const auto done = [this] { return has_finished(); };
     if (spin_until(done, spin_for_tasks_us(is_crowded_by(count)))) return;
-    for (std::int32_t left = unfinished_.load(); left != 0; left = unfinished_.load()) {
-        unfinished_.wait(left);
+    caller_sleeps_.store(true);
+    for (std::uint32_t seen = finished_.load(); seen != expected_; seen = finished_.load()) {
+        finished_.wait(seen);
     }
+    caller_sleeps_.store(false, std::memory_order_relaxed);
 }
 
 void ggml_threadpool::wake(Seat& seat) {

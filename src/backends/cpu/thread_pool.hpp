@@ -33,6 +33,10 @@ inline void relax() {
 /// has seen before, but whoever is done takes a task that nobody has begun: a sleeping thread is
 /// never waited for unless the tasks wait for each other. Idle threads spin for a while, then
 /// sleep.
+///
+/// Handing a cache line from one processor to another may take as long as a small task, so lines
+/// are laid out such that a job begins with one that goes to the threads, and ends with one that
+/// comes back.
 struct ggml_threadpool {
 public:
     using Params = ggml_threadpool_params;
@@ -68,11 +72,13 @@ private:
     static constexpr std::uint64_t kCountBits = 16;
     static constexpr int kMaxThreads = (1 << kCountBits) - 1;
 
-    /// A thread's place. Each has a cache line of its own.
-    struct alignas(64) Seat {
-        std::atomic<std::uint64_t> claimed{
-            0};  ///< the last job whose task of this number was taken
-        std::atomic<std::uint32_t> sleeping{0};  ///< 1: its thread sleeps, or is about to
+    /// A thread's place. What only its thread writes, as a rule, and what the caller looks at for
+    /// every job, have a cache line each.
+    struct Seat {
+        /// The last job whose task of this number was taken.
+        alignas(64) std::atomic<std::uint64_t> claimed{0};
+        /// 1: its thread sleeps, or is about to.
+        alignas(64) std::atomic<std::uint32_t> sleeping{0};
         std::thread thread;
     };
 
@@ -90,8 +96,13 @@ private:
     void work_of_thread(int index);
     std::uint64_t wait_for_job(int index, std::uint64_t seen);
     bool claim(int task, std::uint64_t job);
+    int take_task(int task, std::uint64_t job);
+    int take_tasks_left(int index, std::uint64_t ticket);
+    void report(int finished);
     void work_on(int index, std::uint64_t ticket);
-    void wait_for_tasks(int count);
+    void help_after_a_moment(int index, std::uint64_t ticket);
+    bool has_finished() const;
+    void wait_for_others(int count);
     void wake_after(int index, int count);
     void wake(Seat& seat);
 
@@ -102,11 +113,18 @@ private:
     std::atomic<bool> stopping_{false};
     std::atomic<bool> entered_{false};
 
-    // Written by the caller between jobs, read by those who have claimed a task of the job.
+    std::atomic<bool> caller_sleeps_{false};  ///< or is about to
+
+    /// The caller's own: what `finished_` comes to when its job is done.
+    alignas(64) std::uint32_t expected_ = 0;
+
+    // One cache line, so that who waits for a ticket has all of it. The job is written by the
+    // caller between jobs, and read by those who have claimed a task of it.
+    alignas(64) std::atomic<std::uint64_t> ticket_{0};
     heddle::cpu::Job job_;
 
-    alignas(64) std::atomic<std::uint64_t> ticket_{0};
-    alignas(64) std::atomic<std::int32_t> unfinished_{0};
+    /// Tasks that others than the caller have finished, of all jobs so far; it wraps around.
+    alignas(64) std::atomic<std::uint32_t> finished_{0};
 };
 
 namespace heddle::cpu {
@@ -131,13 +149,19 @@ template <class Done>
 bool heddle::cpu::spin_until(Done&& done, int spin_us) {
     if (done()) return true;
     if (spin_us <= 0) return false;
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
-    do {
-        for (int i = 0; i < 32; ++i) {  // the clock costs as much as a few rounds
+    // The clock costs as much as a few rounds, and most waiting is over before it is asked.
+    const auto is_done_soon = [&] {
+        for (int i = 0; i < 32; ++i) {
             relax();
             if (done()) return true;
         }
+        return false;
+    };
+    if (is_done_soon()) return true;
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
+    do {
+        if (is_done_soon()) return true;
     } while (Clock::now() < deadline);
     return false;
 }

@@ -83,6 +83,36 @@ TEST(ThreadPool, WakesThreadsThatSleep) {
     EXPECT_EQ(total.load(), 1500);
 }
 
+TEST(ThreadPool, SleepsWhileOthersTakeLong) {
+    TestPool test(4);
+    std::vector<int> values(4);
+    for (int round = 0; round < 20; ++round) {
+        const int slow = round % 4;
+        test.run(4, [&](int index) {
+            // Longer than anybody spins.
+            if (index == slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            values[static_cast<std::size_t>(index)] = round;
+        });
+        ASSERT_EQ(values, std::vector<int>(4, round));
+    }
+}
+
+TEST(ThreadPool, ThreadsTakeTasksThatNobodyHasBegun) {
+    TestPool test(4);
+    for (int round = 0; round < 20; ++round) {
+        std::atomic<int> others{0};
+        test.run(4, [&](int index) {
+            // The caller is held up until all but two tasks are done: others must do them.
+            if (index != 0) {
+                others.fetch_add(1);
+                return;
+            }
+            while (others.load() < 2) std::this_thread::yield();
+        });
+        ASSERT_EQ(others.load(), 3);
+    }
+}
+
 TEST(ThreadPool, TakesWorkWhilePausedAndGoesOnAfterwards) {
     TestPool test(4);
     std::atomic<int> total{0};

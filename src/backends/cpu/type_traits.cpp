@@ -45,15 +45,15 @@ Table make_table() {
 
     table[GGML_TYPE_Q1_0] = row<GGML_TYPE_Q1_0>(GGML_TYPE_Q8_0);
     table[GGML_TYPE_Q2_0] = row<GGML_TYPE_Q2_0>(GGML_TYPE_Q8_0);
-    table[GGML_TYPE_Q4_0] = row<GGML_TYPE_Q4_0>(GGML_TYPE_Q8_0);
-    table[GGML_TYPE_Q5_0] = row<GGML_TYPE_Q5_0>(GGML_TYPE_Q8_0);
+    table[GGML_TYPE_Q4_0] = row<GGML_TYPE_Q4_0>(GGML_TYPE_Q8_0, encode_q4_0_row);
+    table[GGML_TYPE_Q5_0] = row<GGML_TYPE_Q5_0>(GGML_TYPE_Q8_0, encode_q5_0_row);
     table[GGML_TYPE_Q8_0] = row<GGML_TYPE_Q8_0>(GGML_TYPE_Q8_0, encode_q8_0_row);
     table[GGML_TYPE_MXFP4] = row<GGML_TYPE_MXFP4>(GGML_TYPE_Q8_0);
     table[GGML_TYPE_NVFP4] = row<GGML_TYPE_NVFP4>(GGML_TYPE_Q8_0);
-    table[GGML_TYPE_IQ4_NL] = row<GGML_TYPE_IQ4_NL>(GGML_TYPE_Q8_0);
+    table[GGML_TYPE_IQ4_NL] = row<GGML_TYPE_IQ4_NL>(GGML_TYPE_Q8_0, encode_iq4_nl_row);
 
-    table[GGML_TYPE_Q4_1] = row<GGML_TYPE_Q4_1>(GGML_TYPE_Q8_1);
-    table[GGML_TYPE_Q5_1] = row<GGML_TYPE_Q5_1>(GGML_TYPE_Q8_1);
+    table[GGML_TYPE_Q4_1] = row<GGML_TYPE_Q4_1>(GGML_TYPE_Q8_1, encode_q4_1_row);
+    table[GGML_TYPE_Q5_1] = row<GGML_TYPE_Q5_1>(GGML_TYPE_Q8_1, encode_q5_1_row);
 
     table[GGML_TYPE_Q2_K] = row<GGML_TYPE_Q2_K>(GGML_TYPE_Q8_K);
     table[GGML_TYPE_Q3_K] = row<GGML_TYPE_Q3_K>(GGML_TYPE_Q8_K);

@@ -10,6 +10,7 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "heddle/cpu.h"
 #include "heddle/sched.h"
 #include "sched/explain/schedule.hpp"
 
@@ -117,6 +118,63 @@ TEST_F(ExplainRun, SplitsCopiesAndReasonsAreThoseOfTheWorkedExample) {
     EXPECT_EQ(find(made, "d").why, "weight 'wc' is there");
     EXPECT_EQ(find(made, "e").rule, "spread_up");
     EXPECT_THAT(made.hazards, IsEmpty());
+}
+
+bool set_fusion(ggml_backend_t stream, heddle_cpu_fusion fusion) {
+    const auto set = reinterpret_cast<heddle_cpu_set_fusion_t>(
+        ggml_backend_reg_get_proc_address(ggml_backend_cpu_reg(), "heddle_cpu_set_fusion"));
+    return set != nullptr && set(stream, fusion);
+}
+
+TEST_F(ExplainRun, NodesThatAreComputedTogetherSayWithWhom) {
+    ASSERT_TRUE(set_fusion(processor_.get(), HEDDLE_CPU_FUSION_ALWAYS));
+    ggml_backend_t streams[] = {processor_.get()};
+    const SchedulerOwner alone(ggml_backend_sched_new(streams, nullptr, 1, 64, false, false));
+    ggml_context* const context = bench_.context();
+    Tensor* const even = ggml_set_name(ggml_rms_norm(context, x_, 1e-6f), "even");
+    Tensor* const active = ggml_set_name(ggml_silu(context, even), "active");
+    Tensor* const shares = ggml_set_name(ggml_soft_max(context, active), "shares");
+    ggml_cgraph* const graph = bench_.graph({shares});
+    for (const bool has_memory : {false, true}) {
+        if (has_memory) {
+            ASSERT_TRUE(ggml_backend_sched_alloc_graph(alone.get(), graph));
+        } else {
+            ggml_backend_sched_split_graph(alone.get(), graph);
+        }
+        const auto made = explain(*alone);
+        ASSERT_TRUE(made) << made.error().message;
+        EXPECT_EQ(find(*made, "even").with, 0);
+        EXPECT_EQ(find(*made, "active").with, 0);
+        EXPECT_EQ(find(*made, "shares").with, -1);
+        EXPECT_THAT(to_text(*made), HasSubstr("; 2 nodes computed with others\n"));
+        EXPECT_THAT(to_json(*made), HasSubstr("\"split\":0,\"with\":0,"));
+        EXPECT_THAT(nodes_to_text(*made), HasSubstr(" 0  even  "));
+    }
+}
+
+TEST_F(ExplainRun, WhatIsComputedTogetherIsThereForOtherDevices) {
+    ggml_context* const context = bench_.context();
+    Tensor* const even = ggml_set_name(ggml_rms_norm(context, x_, 1e-6f), "even");
+    Tensor* const active = ggml_set_name(ggml_silu(context, even), "active");
+    // The accelerator reads what lies between the two.
+    Tensor* const other = ggml_mul_mat(context, f_->src[0], even);
+    Tensor* const sum = ggml_add(context, active, other);
+    ggml_cgraph* const graph = bench_.graph({sum});
+    std::vector<std::vector<float>> results;
+    for (const auto fusion : {HEDDLE_CPU_FUSION_OFF, HEDDLE_CPU_FUSION_ALWAYS}) {
+        ggml_backend_sched_reset(scheduler_.get());
+        for (Tensor* node : {even, active}) {
+            ggml_backend_sched_set_tensor_backend(scheduler_.get(), node, processor_.get());
+        }
+        ASSERT_TRUE(set_fusion(processor_.get(), fusion));
+        ASSERT_TRUE(ggml_backend_sched_alloc_graph(scheduler_.get(), graph));
+        sim::write(x_, sim::numbers(64 * 8));
+        ASSERT_EQ(ggml_backend_sched_graph_compute(scheduler_.get(), graph), GGML_STATUS_SUCCESS);
+        results.push_back(sim::read(sum));
+        const bool together = fusion == HEDDLE_CPU_FUSION_ALWAYS;
+        EXPECT_EQ(find(schedule(), "active").with >= 0, together);
+    }
+    EXPECT_EQ(results[0], results[1]);
 }
 
 TEST_F(ExplainRun, DevicesSayWhyTheyDecline) {

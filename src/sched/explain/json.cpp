@@ -32,7 +32,7 @@ void write_tensors(JsonWriter& json, const Schedule& schedule) {
     write_items(json, "nodes", schedule.nodes, [&](const Schedule::Node& node) {
         json.field("name", node.name).field("op", node.op).field("type", node.type);
         json.list("shape", node.shape).field("size", node.size).list("sources", node.sources);
-        json.field("device", node.device).field("split", node.split);
+        json.field("device", node.device).field("split", node.split).field("with", node.with);
         json.field("rule", node.rule).field("because", node.because).field("why", node.why);
         json.key("declined").begin_array();
         for (const Schedule::Refusal& refusal : node.declined) {

@@ -1,8 +1,11 @@
 #include "sched/explain/schedule.hpp"
 
 #include <algorithm>
+#include <span>
 
+#include "core/graph.hpp"
 #include "core/tensor.hpp"
+#include "heddle/cpu.h"
 #include "ops/catalogue.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/device.hpp"
@@ -75,7 +78,10 @@ public:
                 add_leaf(id);
             }
         }
-        for (const Split& split : view_.splits.splits) add_split(split);
+        for (const Split& split : view_.splits.splits) {
+            add_split(split);
+            add_fused(split);
+        }
         for (std::size_t i = 0; i < view_.splits.copies.size(); ++i) add_copy(i);
         for (const Detour& detour : view_.splits.detours) add_detour(detour);
         for (const Action& action : view_.program.actions) add_action(action);
@@ -164,6 +170,32 @@ private:
         }
         info.copies.assign(split.inputs.begin(), split.inputs.end());
         out_.splits.push_back(std::move(info));
+    }
+
+    /// Asks the device, where it answers such questions, what it computes together.
+    void add_fused(const Split& split) {
+        const Runner& runner = view_.team[split.runner];
+        if (runner.device == nullptr || runner.device->reg == nullptr) return;
+        const auto ask = reinterpret_cast<heddle_fused_with_t>(
+            find_function(*runner.device->reg, "heddle_fused_with"));
+        if (ask == nullptr || split.begin == split.end) return;
+        const auto order = std::span(view_.splits.order)
+                               .subspan(static_cast<std::size_t>(split.begin),
+                                        static_cast<std::size_t>(split.end - split.begin));
+        std::vector<Tensor*> nodes;
+        for (const TensorId id : order) nodes.push_back(&view_.index[id]);
+        Graph graph{};
+        graph.nodes = nodes.data();
+        graph.n_nodes = static_cast<int>(nodes.size());
+        std::vector<int> with(nodes.size());
+        if (!ask(runner.stream, &graph, with.data())) return;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            const TensorId first = order[static_cast<std::size_t>(with[i])];
+            if (first == order[i]) continue;
+            for (const TensorId id : {first, order[i]}) {
+                out_.nodes[static_cast<std::size_t>(id)].with = first;
+            }
+        }
     }
 
     void add_copy(std::size_t number) {

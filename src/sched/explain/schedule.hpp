@@ -27,6 +27,7 @@ struct Schedule {
         std::vector<std::int64_t> shape;
         std::vector<int> sources;  ///< numbers of tensors
         int device = -1, split = -1;
+        int with = -1;  ///< the first of the nodes that the device computes together; -1: alone
         std::string rule, because;  ///< because: the tensor that decided; empty if none
         std::string why;            ///< the same as a sentence
         std::vector<Refusal> declined;

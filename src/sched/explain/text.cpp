@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ std::string summary(const Schedule& schedule) {
     if (schedule.measured_seconds > 0) {
         text += ", measured " + words::seconds(schedule.measured_seconds);
     }
+    const auto fused =
+        std::ranges::count_if(schedule.nodes, [](const auto& node) { return node.with >= 0; });
+    if (fused > 0) text += "; " + std::to_string(fused) + " nodes computed with others";
     return text + "\n";
 }
 
@@ -165,6 +169,7 @@ std::string nodes_to_text(const Schedule& schedule) {
                  {"shape"},
                  {"device"},
                  {"split", kRight},
+                 {"with"},
                  {"because"},
                  {"declined by"}});
     for (std::size_t i = 0; i < schedule.nodes.size(); ++i) {
@@ -177,7 +182,8 @@ std::string nodes_to_text(const Schedule& schedule) {
         }
         table.add({std::to_string(i), node.name, node.op, node.type, words::shape(node.shape),
                    std::string(words::device(schedule, node.device)), std::to_string(node.split),
-                   node.why, declined});
+                   node.with >= 0 ? std::string(words::tensor(schedule, node.with)) : "", node.why,
+                   declined});
     }
     return table.text();
 }

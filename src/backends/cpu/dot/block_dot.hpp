@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/dot/byte_products.hpp"
 #include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/dot/lanes.hpp"
 #include "ggml-common.h"
@@ -86,39 +87,72 @@ HWY_INLINE CodeVec load_codes(const std::byte* from) {
     return hn::LoadU(Codes(), reinterpret_cast<const std::int8_t*>(from));
 }
 
-HWY_INLINE CodeVec as_codes(hn::Vec<Bytes> bytes) { return hn::BitCast(Codes(), bytes); }
+// What follows serves sixteen codes of one row as well as wider vectors with sixteen codes of
+// several rows.
 
-HWY_INLINE CodeVec low_nibbles(hn::Vec<Bytes> bytes) {
-    return as_codes(hn::And(bytes, hn::Set(Bytes(), 15)));
+template <class V>
+HWY_INLINE auto as_codes(V bytes) {
+    return hn::BitCast(hn::RebindToSigned<hn::DFromV<V> >(), bytes);
 }
 
-HWY_INLINE CodeVec high_nibbles(hn::Vec<Bytes> bytes) { return as_codes(hn::ShiftRight<4>(bytes)); }
+template <class V>
+HWY_INLINE auto low_nibbles(V bytes) {
+    return as_codes(hn::And(bytes, hn::Set(hn::DFromV<V>(), 15)));
+}
+
+template <class V>
+HWY_INLINE auto high_nibbles(V bytes) {
+    return as_codes(hn::ShiftRight<4>(bytes));
+}
+
+/// codes - value
+template <class V>
+HWY_INLINE V less(V codes, std::int8_t value) {
+    return hn::Sub(codes, hn::Set(hn::DFromV<V>(), value));
+}
 
 /// `value` in the lanes where `bytes` has all of the bits that `bits` has.
-HWY_INLINE CodeVec where_bits(hn::Vec<Bytes> bytes, hn::Vec<Bytes> bits, std::uint8_t value) {
+template <class V>
+HWY_INLINE auto where_bits(V bytes, V bits, std::uint8_t value) {
     const auto is_set = hn::Eq(hn::And(bytes, bits), bits);
-    return as_codes(hn::IfThenElseZero(is_set, hn::Set(Bytes(), value)));
+    return as_codes(hn::IfThenElseZero(is_set, hn::Set(hn::DFromV<V>(), value)));
 }
 
 /// Lanes that hold bit 0, 1, ... 7 and again.
-HWY_INLINE hn::Vec<Bytes> each_bit() {
+template <class D>
+HWY_INLINE hn::Vec<D> each_bit(D d) {
     alignas(16) static constexpr std::uint8_t kBits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                                            1, 2, 4, 8, 16, 32, 64, 128};
-    return hn::Load(Bytes(), kBits);
+    return hn::LoadDup128(d, kBits);
 }
 
-/// Eight lanes of the byte at `from`, eight of the next.
-HWY_INLINE hn::Vec<Bytes> spread_two_bytes(const std::byte* from) {
+/// Of sixteen bytes, number `first` in eight lanes and the next one in eight.
+template <class V>
+HWY_INLINE V spread_two(V bytes, int first) {
     alignas(16) static constexpr std::uint8_t kOrder[16] = {0, 0, 0, 0, 0, 0, 0, 0,
                                                             1, 1, 1, 1, 1, 1, 1, 1};
-    const auto pairs = hn::Set(hn::FixedTag<std::uint16_t, 8>(), read<std::uint16_t>(from));
-    return hn::TableLookupBytes(hn::BitCast(Bytes(), pairs), hn::Load(Bytes(), kOrder));
+    const hn::DFromV<V> d;
+    const auto order =
+        hn::Add(hn::LoadDup128(d, kOrder), hn::Set(d, static_cast<std::uint8_t>(first)));
+    return hn::TableLookupBytes(bytes, order);
+}
+
+/// What `load` makes of a block, as sixteen bytes: a seam for sources of several rows.
+template <class Load>
+HWY_INLINE auto for_each_row(const std::byte* block, Load load) {
+    return load(block);
 }
 
 /// sum + the products of sixteen codes with those at `other`.
 HWY_INLINE SumVec multiply_add(CodeVec codes, const std::byte* other, SumVec sum) {
     auto rest = hn::Zero(Sums());
     const CodeVec others = load_codes(other);
+#if HWY_ARCH_ARM_A64 && HEDDLE_HAS_FUSED_BYTES
+    if (kHasDotProducts) {
+        return SignedBytes::multiply_add(hn::BitCast(ByteLanes(), codes),
+                                         hn::BitCast(WordLanes(), others), sum);
+    }
+#endif
 #if HEDDLE_HAS_WIDE_WORDS
     return hn::ReorderWidenMulAccumulate(Sums(), hn::PromoteTo(Words(), codes),
                                          hn::PromoteTo(Words(), others), sum, rest);
@@ -145,18 +179,6 @@ HWY_INLINE void put_scaled(CodeVec codes, int scale, std::int16_t* to) {
     const auto high = hn::PromoteTo(Words(), hn::UpperHalf(half, codes));
     hn::StoreU(hn::Mul(low, factor), Words(), to);
     hn::StoreU(hn::Mul(high, factor), Words(), to + 8);
-#endif
-}
-
-using Eight = hn::FixedTag<std::int16_t, 8>;
-
-/// Stores two halves of sixteen words at once.
-HWY_INLINE void put_halves(hn::Vec<Eight> low, hn::Vec<Eight> high, std::int16_t* to) {
-#if HEDDLE_HAS_WIDE_WORDS
-    hn::StoreU(hn::Combine(Words(), high, low), Words(), to);
-#else
-    hn::StoreU(low, Eight(), to);
-    hn::StoreU(high, Eight(), to + 8);
 #endif
 }
 
@@ -225,6 +247,20 @@ void dot_simple(std::int64_t n, const void* x, const void* const* y, float* out)
 
 // ---- second operand q8_K -----------------------------------------------------------------------
 
+/// The scales of a super-block.
+struct SuperScales {
+    float d = 0;                       ///< unit of the scales
+    float dmin = 0;                    ///< unit of the minima
+    HWY_ALIGN std::int8_t scales[16];  ///< of sixteen elements each
+    HWY_ALIGN std::int8_t minima[16];  ///< for formats that have them
+};
+
+/// Scales and minima that count for 32 elements each: the bytes of two words, each twice.
+HWY_INLINE void put_twice(std::uint64_t scales, std::int8_t (&to)[16]) {
+    const auto bytes = hn::BitCast(Codes(), hn::Set(hn::FixedTag<std::uint64_t, 2>(), scales));
+    hn::Store(hn::InterleaveLower(Codes(), bytes, bytes), Codes(), to);
+}
+
 /// What is left of a super-block once it is unpacked.
 struct SuperBlock {
     HWY_ALIGN std::int16_t codes[QK_K];        ///< times the integer scales
@@ -238,6 +274,22 @@ struct SuperBlock {
     }
     HWY_INLINE void put_minima(CodeVec values) { put_scaled(values, 1, minima); }
 };
+
+/// Hands a whole super-block on, sixteen codes at a time with the whole number that is their scale.
+template <class Format, class Unpacked>
+HWY_INLINE void unpack_super(const Format& format, const std::byte* from, Unpacked& to) {
+    SuperScales scales;
+    format.scales(from, scales);
+    to.d = scales.d;
+    to.dmin = scales.dmin;
+    if constexpr (Format::kHasMinima) to.put_minima(hn::Load(Codes(), scales.minima));
+    for (int part = 0; part < Format::kParts; ++part) {
+        format.codes(from, part, [&](int slot, auto codes) HWY_ATTR {
+            const int group = Format::group(part, slot);
+            to.put(group, codes, scales.scales[group]);
+        });
+    }
+}
 
 /// sum + the products of as many words as fit into a vector.
 HWY_INLINE SumVec multiply_words(const std::int16_t* a, hn::Vec<Words> b, SumVec sum,
@@ -284,7 +336,7 @@ void dot_super(std::int64_t n, const void* x, const void* const* y, float* out) 
     SuperBlock block;
     for (std::int64_t i = 0; i < n;
          i += QK_K, row += sizeof(typename Format::Block), at += sizeof(block_q8_K)) {
-        format.unpack(row, block);
+        unpack_super(format, row, block);
         part0 = add_super<kMinima>(block, column[0] + at, part0);
         if constexpr (kColumns == 4) {
             part1 = add_super<kMinima>(block, column[1] + at, part1);
@@ -311,7 +363,7 @@ void decode_super(const void* blocks, float* values, std::int64_t n) {
     const Format format;
     SuperBlock block;
     for (std::int64_t i = 0; i < n; i += QK_K, from += sizeof(typename Format::Block)) {
-        format.unpack(from, block);
+        unpack_super(format, from, block);
         const auto d = hn::Set(floats, block.d);
         for (std::size_t j = 0; j < QK_K; j += hn::Lanes(floats)) {
             const auto value = hn::PromoteTo(words, hn::LoadU(codes, block.codes + j));

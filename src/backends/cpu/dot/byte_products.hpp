@@ -12,6 +12,11 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #undef HEDDLE_HAS_BYTE_PRODUCTS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
 #define HEDDLE_HAS_BYTE_PRODUCTS 1
@@ -19,6 +24,14 @@
 #define HEDDLE_HAS_BYTE_PRODUCTS 1
 #else
 #define HEDDLE_HAS_BYTE_PRODUCTS 0
+#endif
+
+// There may be an instruction for products of all bytes.
+#undef HEDDLE_HAS_FUSED_BYTES
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)
+#define HEDDLE_HAS_FUSED_BYTES 1
+#else
+#define HEDDLE_HAS_FUSED_BYTES 0
 #endif
 
 #if HEDDLE_HAS_BYTE_PRODUCTS
@@ -62,7 +75,7 @@ struct PairedBytes {
     }
 };
 
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+#if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
 /// One instruction for all of it, on processors that have it. Highway's target does not promise it,
 /// so the compiler cannot be asked for it by name.
 struct FusedBytes {
@@ -84,7 +97,80 @@ struct FusedBytes {
         return sum;
     }
 };
+#elif HEDDLE_HAS_FUSED_BYTES
+/// What processors have beyond Highway's target, which promises none of it: the compiler cannot be
+/// asked for these instructions by name, and the assembler must be told that they are meant.
+struct ArmExtras {
+    static bool has_dot_products() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+    static bool has_mixed_signs() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+};
+
+/// Asked once, for kernels that cannot be compiled in two forms.
+static const bool kHasDotProducts = ArmExtras::has_dot_products();
+
+/// Four products of signed bytes at a time: exact if no unsigned byte is above 127.
+struct SignedBytes {
+    static constexpr bool kTakesAllBytes = false;
+
+    static bool is_there() { return ArmExtras::has_dot_products(); }
+
+    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
+                                                      hn::Vec<WordLanes> other,
+                                                      hn::Vec<WordLanes> sum) {
+        asm(".arch armv8.2-a+crypto+dotprod+i8mm\n\tsdot %0.4s, %1.16b, %2.16b"
+            : "+w"(sum.raw)
+            : "w"(bytes.raw), "w"(other.raw));
+        return sum;
+    }
+
+    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
+                                                      const std::int32_t* four,
+                                                      hn::Vec<WordLanes> sum) {
+        return multiply_add(bytes, hn::Set(WordLanes(), *four), sum);
+    }
+};
+
+/// The same of unsigned by signed bytes, all of them.
+struct FusedBytes {
+    static constexpr bool kTakesAllBytes = true;
+
+    static bool is_there() { return ArmExtras::has_mixed_signs(); }
+
+    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
+                                                      hn::Vec<WordLanes> other,
+                                                      hn::Vec<WordLanes> sum) {
+        asm(".arch armv8.2-a+crypto+dotprod+i8mm\n\tusdot %0.4s, %1.16b, %2.16b"
+            : "+w"(sum.raw)
+            : "w"(bytes.raw), "w"(other.raw));
+        return sum;
+    }
+
+    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
+                                                      const std::int32_t* four,
+                                                      hn::Vec<WordLanes> sum) {
+        return multiply_add(bytes, hn::Set(WordLanes(), *four), sum);
+    }
+};
 #endif
+
+/// `use` of the best products that this processor has for unsigned bytes up to `kMost`: of an
+/// object of their type. A default of the result's type if there are none.
+template <int kMost, class Use>
+auto with_best_products(Use use) -> decltype(use(PairedBytes())) {
+#if HEDDLE_HAS_FUSED_BYTES
+    if (FusedBytes::is_there()) return use(FusedBytes());
+#endif
+#if HWY_ARCH_ARM_A64
+    if constexpr (kMost <= 127) {
+        if (SignedBytes::is_there()) return use(SignedBytes());
+    }
+#endif
+    if constexpr (kMost <= 127) {
+        return use(PairedBytes());
+    } else {
+        return {};
+    }
+}
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/dot/dot.hpp"
+
 /// Rows converted between types, by the best instructions of the machine. Any length, any
 /// alignment; source and destination do not overlap.
 namespace heddle::cpu {
@@ -28,5 +30,15 @@ void round_to_bf16_row(const float* from, void* to, std::int64_t n);
 void encode_q8_0_row(const float* from, void* to, std::int64_t n);
 void encode_q8_1_row(const float* from, void* to, std::int64_t n);
 void encode_q8_K_row(const float* from, void* to, std::int64_t n);
+
+// What caches of keys and values are made of: the bits of the codecs' plain encoders.
+void encode_q4_0_row(const float* from, void* to, std::int64_t n);
+void encode_q4_1_row(const float* from, void* to, std::int64_t n);
+void encode_q5_0_row(const float* from, void* to, std::int64_t n);
+void encode_q5_1_row(const float* from, void* to, std::int64_t n);
+void encode_iq4_nl_row(const float* from, void* to, std::int64_t n);
+
+/// Rows of blocks as f32, with the bits that the codec gives. Null where the codec alone can.
+DecodeRow exact_decode_of(Type type);
 
 }  // namespace heddle::cpu

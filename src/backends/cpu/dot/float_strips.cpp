@@ -24,6 +24,10 @@ constexpr hn::ScalableTag<float> kLanes;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
 constexpr std::int64_t kRows = 2 * kVector;
 
+/// Packing takes about as long as multiplying so many columns where the rows are. With short
+/// vectors, turning halves into f32 again and again costs more than that.
+constexpr std::int64_t kLeastColumns = kVector == 4 ? kStripWidth : kVector == 8 ? 14 : 20;
+
 /// Long enough that rows come from memory in whole pages.
 constexpr std::int64_t kDepth = 1024;
 
@@ -34,40 +38,119 @@ constexpr std::int64_t kDepth = 1024;
 template <class T>
 constexpr auto kPacked = static_cast<std::int64_t>(256 / sizeof(T));
 
-/// Four rows that lie `pitch` bytes apart. What lies `next` bytes further on is asked for
-/// meanwhile: with so many rows at once the processor does not see where this leads.
+using Words = hn::ScalableTag<std::uint32_t>;
+
+using WordVec = hn::Vec<Words>;
+
+/// Elements of rows as vectors of f32, from words of all rows: an element each, or two.
+HWY_INLINE void put_words(const float*, WordVec words, float* to) {
+    hn::StoreU(hn::BitCast(kLanes, words), kLanes, to);
+}
+
+HWY_INLINE void put_words(const Bf16*, WordVec words, float* to) {
+    const auto upper = hn::And(words, hn::Set(Words(), 0xffff0000u));
+    hn::StoreU(hn::BitCast(kLanes, hn::ShiftLeft<16>(words)), kLanes, to);
+    hn::StoreU(hn::BitCast(kLanes, upper), kLanes, to + kRows);
+}
+
+HWY_INLINE void put_words(const F16*, WordVec words, float* to) {
+    const hn::Rebind<std::uint16_t, Words> bits;
+    HWY_ALIGN F16 even[kVector], odd[kVector];
+    hn::StoreU(hn::TruncateTo(bits, words), bits, &even[0].bits);
+    hn::StoreU(hn::TruncateTo(bits, hn::ShiftRight<16>(words)), bits, &odd[0].bits);
+    hn::StoreU(load_f32(kLanes, even), kLanes, to);
+    hn::StoreU(load_f32(kLanes, odd), kLanes, to + kRows);
+}
+
+/// A whole vector of each row, turned into vectors with a word of every row. Nothing is loaded
+/// twice: rows often lie a power of two apart, and drive each other out of the first cache.
+HWY_INLINE void load_words(StripRows rows, WordVec (&to)[kVector]) {
+    HWY_UNROLL(4)
+    for (int first = 0; first < kVector; first += 4) {
+        const auto row = [&](int r) HWY_ATTR {
+            const auto* from = reinterpret_cast<const std::uint32_t*>(rows.row(first + r));
+            return hn::LoadU(Words(), from);
+        };
+        WordVec four[4];
+        transpose(Words(), row(0), row(1), row(2), row(3), four);
+        HWY_UNROLL(4)
+        for (int i = 0; i < 4; ++i) to[first + i] = four[i];
+    }
+    // Vector 4 * j + i has word 4 * b + i of rows 4 * j .. 4 * j + 3 in block b of four lanes: now
+    // blocks change places with vectors.
+#if HWY_MAX_BYTES == 32
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+        const WordVec low = to[i], high = to[4 + i];
+        to[i] = hn::ConcatLowerLower(Words(), high, low);
+        to[4 + i] = hn::ConcatUpperUpper(Words(), high, low);
+    }
+#elif HWY_MAX_BYTES == 64
+    const auto even_blocks = [](WordVec a, WordVec b) HWY_ATTR {
+        return hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a);
+    };
+    const auto odd_blocks = [](WordVec a, WordVec b) HWY_ATTR {
+        return hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a));
+    };
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+        const WordVec low02 = hn::ConcatLowerLower(Words(), to[8 + i], to[i]);
+        const WordVec low13 = hn::ConcatLowerLower(Words(), to[12 + i], to[4 + i]);
+        const WordVec high02 = hn::ConcatUpperUpper(Words(), to[8 + i], to[i]);
+        const WordVec high13 = hn::ConcatUpperUpper(Words(), to[12 + i], to[4 + i]);
+        to[i] = even_blocks(low02, low13);
+        to[4 + i] = odd_blocks(low02, low13);
+        to[8 + i] = even_blocks(high02, high13);
+        to[12 + i] = odd_blocks(high02, high13);
+    }
+#endif
+}
+
+/// As many rows as a vector has lanes.
 template <class T>
-HWY_INLINE void pack_four(const std::byte* rows, std::size_t pitch, std::int64_t count,
-                          std::ptrdiff_t next, float* to) {
-    constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
-    const hn::FixedTag<float, 4> four;
-    const T* row[4];
-    for (std::size_t r = 0; r < 4; ++r) row[r] = reinterpret_cast<const T*>(rows + r * pitch);
-    for (std::int64_t i = 0; i < kPacked<T>; i += kLine) {
-        for (int r = 0; r < 4; ++r) {
-            fetch_rows(reinterpret_cast<const std::byte*>(row[r] + i) + next);
+HWY_INLINE void pack_vector(StripRows rows, std::int64_t count, float* to) {
+    constexpr auto kPerWord = static_cast<std::int64_t>(4 / sizeof(T));
+    constexpr std::int64_t kStep = kVector * kPerWord;
+    std::int64_t i = 0;
+    for (; i + kStep <= count; i += kStep) {
+        WordVec words[kVector];
+        load_words(rows + static_cast<std::size_t>(i) * sizeof(T), words);
+        HWY_UNROLL(16)
+        for (std::int64_t w = 0; w < kVector; ++w) {
+            put_words(static_cast<const T*>(nullptr), words[w], to + (i + w * kPerWord) * kRows);
         }
     }
-    std::int64_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        store_transposed(four, load_f32(four, row[0] + i), load_f32(four, row[1] + i),
-                         load_f32(four, row[2] + i), load_f32(four, row[3] + i), to + i * kRows,
-                         kRows);
-    }
     for (; i < count; ++i) {
-        for (int r = 0; r < 4; ++r) to[i * kRows + r] = to_float(row[r][i]);
+        for (std::int64_t r = 0; r < kVector; ++r) {
+            to[i * kRows + r] = to_float(reinterpret_cast<const T*>(rows.row(r))[i]);
+        }
     }
 }
 
+/// `count` elements of up to a whole strip of rows, no more than `kPacked`. What lies `next` bytes
+/// further on is asked for meanwhile: with so many rows at once the processor does not see where
+/// this leads.
 template <class T>
-HWY_INLINE void pack_one(const std::byte* row, std::int64_t count, float* to) {
-    const T* from = reinterpret_cast<const T*>(row);
-    for (std::int64_t i = 0; i < count; ++i) to[i * kRows] = to_float(from[i]);
-}
-
-HWY_INLINE void pack_nothing(std::int64_t rows, std::int64_t count, float* to) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        std::memset(to + i * kRows, 0, static_cast<std::size_t>(rows) * sizeof(float));
+HWY_INLINE void pack_piece(StripRows rows, std::int64_t row_count, std::int64_t count,
+                           std::ptrdiff_t next, float* to) {
+    constexpr auto kBytes = static_cast<std::int64_t>(kPacked<T> * sizeof(T));
+    for (std::int64_t r = 0; r < kRows; r += kVector) {
+        const StripRows some{rows.row(r), rows.pitch};
+        const std::int64_t there = row_count - r < kVector ? row_count - r : kVector;
+        if (there == kVector) {
+            for (std::int64_t i = 0; i < kVector; ++i) {
+                for (std::int64_t at = 0; at < kBytes; at += 64) {
+                    fetch_rows(some.row(i) + next + at);
+                }
+            }
+            pack_vector<T>(some, count, to + r);
+            continue;
+        }
+        std::byte filled[kVector][kBytes] = {};  // rows that are not there are zeros
+        for (std::int64_t i = 0; i < there; ++i) {
+            std::memcpy(filled[i], some.row(i), static_cast<std::size_t>(count) * sizeof(T));
+        }
+        pack_vector<T>({filled[0], sizeof filled[0]}, count, to + r);
     }
 }
 
@@ -75,33 +158,28 @@ template <class T>
 void pack_plain(const Panel& panel, std::int64_t begin, std::int64_t count, std::byte* to) {
     for (std::int64_t i = 0; i < count; i += kPacked<T>) {
         const std::int64_t length = count - i < kPacked<T> ? count - i : kPacked<T>;
-        float* strip = reinterpret_cast<float*>(to) + i * kRows;
-        const std::byte* row = panel.rows + (begin + i) * static_cast<std::int64_t>(sizeof(T));
+        const auto at = static_cast<std::size_t>(begin + i) * sizeof(T);
         // More of the same rows, or the begin of the rows of the next strip.
         const auto further = static_cast<std::ptrdiff_t>(kPacked<T> * sizeof(T));
         const std::ptrdiff_t next =
             i + kPacked<T> < count
                 ? further
                 : kRows * static_cast<std::ptrdiff_t>(panel.pitch) - i / kPacked<T> * further;
-        std::int64_t r = 0;
-        for (; r + 4 <= panel.count; r += 4, row += 4 * panel.pitch) {
-            pack_four<T>(row, panel.pitch, length, next, strip + r);
-        }
-        for (; r < panel.count; ++r, row += panel.pitch) pack_one<T>(row, length, strip + r);
-        if (r < kRows) pack_nothing(kRows - r, length, strip + r);
+        pack_piece<T>({panel.rows + at, panel.pitch}, panel.count, length, next,
+                      reinterpret_cast<float*>(to) + i * kRows);
     }
 }
 
 void pack_blocks(const Panel& panel, std::int64_t begin, std::int64_t count, std::byte* to) {
     constexpr std::int64_t kAtOnce = 256;  // whole blocks of every type
-    HWY_ALIGN float decoded[4][kAtOnce];
+    HWY_ALIGN float decoded[kVector][kAtOnce];
     auto* strip = reinterpret_cast<float*>(to);
     const DecodeRow decode = decode_row_of(panel.type);
     for (std::int64_t i = 0; i < count; i += kAtOnce) {
         const std::int64_t length = count - i < kAtOnce ? count - i : kAtOnce;
         const std::byte* from = panel.rows + row_size(panel.type, begin + i);
-        for (std::int64_t r = 0; r < kRows; r += 4) {
-            for (std::int64_t k = 0; k < 4; ++k) {
+        for (std::int64_t r = 0; r < kRows; r += kVector) {
+            for (std::int64_t k = 0; k < kVector; ++k) {
                 if (r + k < panel.count) {
                     decode(from + static_cast<std::size_t>(r + k) * panel.pitch, decoded[k],
                            length);
@@ -109,8 +187,8 @@ void pack_blocks(const Panel& panel, std::int64_t begin, std::int64_t count, std
                     std::memset(decoded[k], 0, sizeof decoded[k]);
                 }
             }
-            pack_four<float>(reinterpret_cast<const std::byte*>(decoded[0]), sizeof decoded[0],
-                             length, 0, strip + i * kRows + r);
+            pack_vector<float>({reinterpret_cast<const std::byte*>(decoded[0]), sizeof decoded[0]},
+                               length, strip + i * kRows + r);
         }
     }
 }
@@ -168,7 +246,7 @@ StripKernel float_strips(Type type) {
                        .wants_floats = true,
                        .put_column = put_floats,
                        .multiply = multiply};
-    kernel.least_columns = kStripWidth;
+    kernel.least_columns = kLeastColumns;
     if (type == GGML_TYPE_F32) {
         kernel.pack_rows = pack_plain<float>;
     } else if (type == GGML_TYPE_F16) {

@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/dot/code_strips.hpp"
+#include "backends/cpu/dot/grid_formats.hpp"
 #include "backends/cpu/dot/k_formats.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,40 +16,120 @@ StripKernel k_code_strips(Type) { return {}; }
 #else
 namespace {
 
+/// The scales of super-blocks of all rows. Byte i of a lane of vector v belongs to group 4 * v + i;
+/// a group is 16 or 32 elements.
+struct ScaleWords {
+    FloatVec d, dmin;
+    WordVec scales[4], minima[4];
+};
+
+/// Formats whose scales are bytes that can be unpacked for all rows at a time.
+template <class Super>
+struct ScalesOf {
+    static constexpr int kGroup = 16;
+
+    static HWY_INLINE void load(const Super& super, StripRows rows, ScaleWords& to) {
+        HWY_ALIGN float d[kCodeRows];
+        HWY_ALIGN std::int32_t words[4][kCodeRows];
+        for (std::int64_t r = 0; r < kCodeRows; ++r) {
+            SuperScales scales;
+            super.scales(rows.row(r), scales);
+            d[r] = scales.d;
+            for (int i = 0; i < 4; ++i) std::memcpy(&words[i][r], scales.scales + 4 * i, 4);
+        }
+        to.d = hn::Load(FloatLanes(), d);
+        for (int i = 0; i < 4; ++i) to.scales[i] = hn::Load(WordLanes(), words[i]);
+    }
+};
+
+HWY_INLINE WordVec masked(WordVec words, std::int32_t mask) {
+    return hn::And(words, hn::Set(WordLanes(), mask));
+}
+
+template <>
+struct ScalesOf<Q2K> {
+    static constexpr int kGroup = 16;
+
+    static HWY_INLINE void load(const Q2K&, StripRows rows, ScaleWords& to) {
+        load_transposed(WordLanes(), rows + offsetof(block_q2_K, scales), to.scales);
+        for (int i = 0; i < 4; ++i) {
+            to.minima[i] = masked(hn::ShiftRight<4>(to.scales[i]), 0x0f0f0f0f);
+            to.scales[i] = masked(to.scales[i], 0x0f0f0f0f);
+        }
+        to.d = load_halves(rows + offsetof(block_q2_K, d));
+        to.dmin = load_halves(rows + offsetof(block_q2_K, dmin));
+    }
+};
+
+/// q4_K and q5_K: two halves, then twelve bytes of scales and minima of six bits.
+template <class Block>
+struct SixBitScales {
+    static constexpr int kGroup = 32;
+
+    template <class Super>
+    static HWY_INLINE void load(const Super&, StripRows rows, ScaleWords& to) {
+        static_assert(offsetof(Block, d) == 0 && offsetof(Block, scales) == 4);
+        WordVec words[4];
+        load_transposed(WordLanes(), rows, words);
+        constexpr std::int32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTop = 0x30303030;
+        const auto top = [](WordVec w) HWY_ATTR { return masked(hn::ShiftRight<2>(w), kTop); };
+        to.scales[0] = masked(words[1], kSix);
+        to.scales[1] = hn::Or(masked(words[3], kFour), top(words[1]));
+        to.minima[0] = masked(words[2], kSix);
+        to.minima[1] = hn::Or(masked(hn::ShiftRight<4>(words[3]), kFour), top(words[2]));
+        to.d = load_halves(rows + offsetof(Block, d));
+        to.dmin = load_halves(rows + offsetof(Block, dmin));
+    }
+};
+template <>
+struct ScalesOf<Q4K> : SixBitScales<block_q4_K> {};
+template <>
+struct ScalesOf<Q5K> : SixBitScales<block_q5_K> {};
+
+template <>
+struct ScalesOf<Q6K> {
+    static constexpr int kGroup = 16;
+
+    static HWY_INLINE void load(const Q6K&, StripRows rows, ScaleWords& to) {
+        load_transposed(WordLanes(), rows + offsetof(block_q6_K, scales), to.scales);
+        to.d = load_halves(rows + offsetof(block_q6_K, d));
+    }
+};
+
 /// A format whose codes are from -kLeast to kMost, with a scale for each of `kCount` parts of 32
 /// elements.
 template <class Super, int kCount, int kLeast, int kMost>
-struct SuperCodes {
+struct SuperCodes : Super {
     using Other = block_q8_K;
     static constexpr int kGroups = kCount;
-    static constexpr bool kHasMinima = Super::kHasMinima;
     static constexpr int kOffset = kLeast;
     static constexpr int kMostCode = kLeast + kMost;
 
-    /// What the format writes to.
-    struct Unpacked {
-        CodeRow& row;
-        float d = 0, dmin = 0;
+    static constexpr int parts(std::int64_t) { return Super::kParts; }
 
-        HWY_INLINE void put(int group, CodeVec codes, int scale) {
-            const auto bytes = hn::Add(hn::BitCast(Bytes(), codes), hn::Set(Bytes(), kOffset));
-            hn::Store(bytes, Bytes(), row.codes + 16 * group);
-            row.scales[group * kGroups / 2] = d * static_cast<float>(scale);
-        }
-        HWY_INLINE void put_minima(CodeVec values) {
-            HWY_ALIGN std::int8_t minima[16];
-            hn::Store(values, Codes(), minima);
-            for (int g = 0; g < 8 * kGroups; ++g) {
-                row.minima[g] = dmin * static_cast<float>(minima[g * 2 / kGroups]);
+    template <class Packer>
+    HWY_INLINE void put_scales(StripRows rows, std::int64_t, Packer& to) const {
+        constexpr int kStep = 32 / kGroups / ScalesOf<Super>::kGroup;
+        ScaleWords words;
+        ScalesOf<Super>::load(*this, rows, words);
+        HWY_UNROLL(16)
+        for (int g = 0; g < 8 * kGroups; ++g) {
+            to.put_scales(g, hn::Mul(words.d, byte_of(words.scales, g * kStep)));
+            if constexpr (Super::kHasMinima) {
+                to.put_minima(g, hn::Mul(words.dmin, byte_of(words.minima, g * kStep)));
             }
         }
-    };
+    }
 
-    static HWY_INLINE void unpack(const std::byte* block, std::int64_t, CodeRow& to) {
-        Unpacked unpacked{to};
-        Super().unpack(block, unpacked);
+private:
+    static HWY_INLINE FloatVec byte_of(const WordVec (&words)[4], int number) {
+        const auto word = hn::ShiftLeftSame(words[number / 4], 24 - number % 4 * 8);
+        return hn::ConvertTo(FloatLanes(), hn::ShiftRight<24>(word));
     }
 };
+
+template <class Super, int kCount>
+using GridCodes = SuperCodes<Super, kCount, Super::kMostValue, Super::kMostValue>;
 
 constexpr CodeStripEntry kEntries[] = {
     {GGML_TYPE_Q2_K, code_strip_kernel<SuperCodes<Q2K, 2, 0, 3> >},
@@ -57,7 +138,15 @@ constexpr CodeStripEntry kEntries[] = {
     {GGML_TYPE_Q5_K, code_strip_kernel<SuperCodes<Q5K, 1, 0, 31> >},
     {GGML_TYPE_Q6_K, code_strip_kernel<SuperCodes<Q6K, 2, 32, 31> >},
     {GGML_TYPE_IQ4_XS, code_strip_kernel<SuperCodes<Iq4Xs, 1, 127, 113> >},
+    {GGML_TYPE_TQ1_0, code_strip_kernel<SuperCodes<Tq1, 1, 1, 1> >},
     {GGML_TYPE_TQ2_0, code_strip_kernel<SuperCodes<Tq2, 1, 1, 2> >},
+    {GGML_TYPE_IQ2_XXS, code_strip_kernel<GridCodes<Iq2Xxs, 1> >},
+    {GGML_TYPE_IQ2_XS, code_strip_kernel<GridCodes<Iq2Xs, 2> >},
+    {GGML_TYPE_IQ2_S, code_strip_kernel<GridCodes<Iq2S, 2> >},
+    {GGML_TYPE_IQ3_XXS, code_strip_kernel<GridCodes<Iq3Xxs, 1> >},
+    {GGML_TYPE_IQ3_S, code_strip_kernel<GridCodes<Iq3S, 1> >},
+    {GGML_TYPE_IQ1_S, code_strip_kernel<GridCodes<Iq1S, 1> >},
+    {GGML_TYPE_IQ1_M, code_strip_kernel<GridCodes<Iq1M, 2> >},
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
-// Super-blocks of evenly spaced levels (and iq4_xs), multiplied by q8_K. Each hands its codes on,
-// sixteen at a time, with the whole number that is their scale. Included once per instruction set,
-// inside a file that is compiled by foreach_target.h.
+// Super-blocks of evenly spaced levels (and iq4_xs), multiplied by q8_K. Included once per
+// instruction set, inside a file that is compiled by foreach_target.h.
+//
+// `scales` reads a block's scales. `codes` unpacks one of `kParts` parts of a block and hands on up
+// to `kSlots` times sixteen codes; `group` says which sixteen of the block a slot of a part is. A
+// source is one block, or stands for blocks at the same place of several rows.
 #if defined(HEDDLE_CPU_DOT_K_FORMATS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_DOT_K_FORMATS_HPP
 #undef HEDDLE_CPU_DOT_K_FORMATS_HPP
@@ -16,82 +19,95 @@ namespace heddle::cpu::HWY_NAMESPACE {
 #if HWY_TARGET != HWY_SCALAR
 
 /// Bits 2 * kPair and above it of each byte.
-template <int kPair>
-HWY_INLINE hn::Vec<Bytes> bit_pairs(hn::Vec<Bytes> bytes) {
-    return hn::And(hn::ShiftRight<2 * kPair>(bytes), hn::Set(Bytes(), 3));
+template <int kPair, class V>
+HWY_INLINE V bit_pairs(V bytes) {
+    return hn::And(hn::ShiftRight<2 * kPair>(bytes), hn::Set(hn::DFromV<V>(), 3));
 }
 
-/// Calls `body` with each of four pairs of bits, and its number as a constant.
-template <class Body>
-HWY_INLINE void for_bit_pairs(hn::Vec<Bytes> bytes, Body body) {
-    body(bit_pairs<0>(bytes), 0);
-    body(bit_pairs<1>(bytes), 1);
-    body(bit_pairs<2>(bytes), 2);
-    body(bit_pairs<3>(bytes), 3);
+/// Calls `body` with the number of each of four pairs of bits, and the pairs.
+template <class V, class Body>
+HWY_INLINE void for_bit_pairs(V bytes, Body body) {
+    body(0, bit_pairs<0>(bytes));
+    body(1, bit_pairs<1>(bytes));
+    body(2, bit_pairs<2>(bytes));
+    body(3, bit_pairs<3>(bytes));
 }
 
-HWY_INLINE hn::Vec<Bytes> all_bytes(int value) {
-    return hn::Set(Bytes(), static_cast<std::uint8_t>(value));
+template <class V>
+HWY_INLINE V all_bytes(V, int value) {
+    return hn::Set(hn::DFromV<V>(), static_cast<std::uint8_t>(value));
 }
 
-struct Q2K {
+/// Codes of two bits: 16 bytes hold four times sixteen, two parts for each half of a block.
+struct TwoBitParts {
+    static constexpr int kParts = 4, kSlots = 4;
+    static constexpr int slots(int) { return kSlots; }
+    static constexpr int group(int part, int slot) { return 8 * (part / 2) + part % 2 + 2 * slot; }
+};
+
+/// Nibbles: 16 bytes hold sixteen elements and those that lie 32 further on.
+struct NibbleParts {
+    static constexpr int kParts = 8, kSlots = 2;
+    static constexpr int slots(int) { return kSlots; }
+    static constexpr int group(int part, int slot) { return 4 * (part / 2) + part % 2 + 2 * slot; }
+};
+
+struct Q2K : TwoBitParts {
     using Block = block_q2_K;
     static constexpr bool kHasMinima = true;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
         to.dmin = read_half(from + offsetof(Block, dmin));
-        std::uint8_t scales[16];
-        std::memcpy(scales, from + offsetof(Block, scales), sizeof scales);
-        to.put_minima(high_nibbles(load_bytes(from + offsetof(Block, scales))));
-        for (int part = 0; part < 4; ++part) {  // 16 bytes, of each half two
-            const int first = 8 * (part / 2) + part % 2;
-            for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * part),
-                          [&](auto codes, int pair) HWY_ATTR {
-                              const int group = first + 2 * pair;
-                              to.put(group, as_codes(codes), scales[group] & 15);
-                          });
-        }
+        const auto both = load_bytes(from + offsetof(Block, scales));
+        hn::Store(low_nibbles(both), Codes(), to.scales);
+        hn::Store(high_nibbles(both), Codes(), to.minima);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part)),
+                      [&](int pair, auto codes) HWY_ATTR { put(pair, as_codes(codes)); });
     }
 };
 
-struct Q3K {
+struct Q3K : TwoBitParts {
     using Block = block_q3_K;
     static constexpr bool kHasMinima = false;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
+    /// Scales of six bits, less 32, eight to a word: nibbles, and under them pairs of bits.
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
-        // Scales of six bits, eight to a word: nibbles, and under them pairs of bits.
         const auto nibbles = read<std::uint64_t>(from + offsetof(Block, scales));
         const std::uint64_t pairs = read<std::uint32_t>(from + offsetof(Block, scales) + 8);
         constexpr std::uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f, kPairs = 0x0303030303030303;
         const std::uint64_t low_pairs = pairs | pairs >> 2 << 32;
-        const std::uint64_t scales[2] = {
+        const std::uint64_t codes[2] = {
             (nibbles & kNibbles) | (low_pairs & kPairs) << 4,
             (nibbles >> 4 & kNibbles) | ((pairs >> 4 | pairs >> 6 << 32) & kPairs) << 4};
-        for (int part = 0; part < 4; ++part) {
-            const int first = 8 * (part / 2) + part % 2;
-            const auto high = load_bytes(from + offsetof(Block, hmask) + 16 * (part % 2));
-            for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * part),
-                          [&](auto codes, int pair) HWY_ATTR {
-                              const int g = first + 2 * pair;
-                              const int scale =
-                                  static_cast<int>(scales[g / 8] >> 8 * (g % 8) & 63) - 32;
-                              const auto upper = where_bits(high, all_bytes(1 << (g / 2)), 4);
-                              const auto level =
-                                  hn::Sub(hn::Add(as_codes(codes), upper), hn::Set(Codes(), 4));
-                              to.put(g, level, scale);
-                          });
+        constexpr std::uint64_t kTop = 0x8080808080808080, kMiddle = 0x2020202020202020;
+        for (int i = 0; i < 2; ++i) {  // the top bits keep bytes from borrowing of each other
+            const std::uint64_t less = ((codes[i] | kTop) - kMiddle) ^ kTop;
+            std::memcpy(to.scales + 8 * i, &less, sizeof less);
         }
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const auto number = static_cast<std::size_t>(part);
+        const auto high = load_bytes(from + offsetof(Block, hmask) + 16 * (number % 2));
+        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * number),
+                      [&](int pair, auto codes) HWY_ATTR {
+                          const auto bit = all_bytes(codes, 1 << (4 * (part / 2) + pair));
+                          const auto upper = where_bits(high, bit, 4);
+                          put(pair, less(hn::Add(as_codes(codes), upper), 4));
+                      });
     }
 };
 
-/// The six-bit scales of q4_K and q5_K, one in each byte of the result; and their minima, each of
-/// which counts for two groups of 16.
-template <class Block, class Unpacked>
-HWY_INLINE std::uint64_t unpack_scales(const std::byte* from, Unpacked& to) {
+/// The six-bit scales and minima of q4_K and q5_K.
+template <class Block>
+HWY_INLINE void unpack_scales(const std::byte* from, SuperScales& to) {
     to.d = read_half(from + offsetof(Block, d));
     to.dmin = read_half(from + offsetof(Block, dmin));
     const std::byte* packed = from + offsetof(Block, scales);
@@ -100,112 +116,174 @@ HWY_INLINE std::uint64_t unpack_scales(const std::byte* from, Unpacked& to) {
     constexpr std::uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
     const std::uint64_t scales = (c & kFour) | (a >> 6 & kTwo) << 4;
     const std::uint64_t minima = (c >> 4 & kFour) | (b >> 6 & kTwo) << 4;
-    const hn::FixedTag<std::uint64_t, 2> words;
-    const auto bytes = hn::BitCast(Codes(), hn::Set(words, minima << 32 | (b & kSix)));
-    to.put_minima(hn::InterleaveLower(Codes(), bytes, bytes));
-    return scales << 32 | (a & kSix);
+    put_twice(scales << 32 | (a & kSix), to.scales);
+    put_twice(minima << 32 | (b & kSix), to.minima);
 }
 
-struct Q4K {
+struct Q4K : NibbleParts {
     using Block = block_q4_K;
     static constexpr bool kHasMinima = true;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
-        const std::uint64_t scales = unpack_scales<Block>(from, to);
-        const auto scale = [&](int g) { return static_cast<int>(scales >> 8 * g & 255); };
-        for (int part = 0; part < 8; ++part) {  // 16 bytes hold elements j and j + 32
-            const auto bytes = load_bytes(from + offsetof(Block, qs) + 16 * part);
-            const int pair = part / 2;
-            const int group = 4 * pair + part % 2;
-            to.put(group, low_nibbles(bytes), scale(2 * pair));
-            to.put(group + 2, high_nibbles(bytes), scale(2 * pair + 1));
-        }
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
+        unpack_scales<Block>(from, to);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const auto bytes =
+            load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part));
+        put(0, low_nibbles(bytes));
+        put(1, high_nibbles(bytes));
     }
 };
 
-struct Q5K {
+struct Q5K : NibbleParts {
     using Block = block_q5_K;
     static constexpr bool kHasMinima = true;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
-        const std::uint64_t scales = unpack_scales<Block>(from, to);
-        const auto scale = [&](int g) { return static_cast<int>(scales >> 8 * g & 255); };
-        for (int part = 0; part < 8; ++part) {
-            const auto bytes = load_bytes(from + offsetof(Block, qs) + 16 * part);
-            const auto bits = load_bytes(from + offsetof(Block, qh) + 16 * (part % 2));
-            const int pair = part / 2;
-            const int group = 4 * pair + part % 2;
-            const auto low_bit = where_bits(bits, all_bytes(1 << (2 * pair)), 16);
-            const auto high_bit = where_bits(bits, all_bytes(2 << (2 * pair)), 16);
-            to.put(group, hn::Or(low_nibbles(bytes), low_bit), scale(2 * pair));
-            to.put(group + 2, hn::Or(high_nibbles(bytes), high_bit), scale(2 * pair + 1));
-        }
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
+        unpack_scales<Block>(from, to);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const auto number = static_cast<std::size_t>(part);
+        const auto bytes = load_bytes(from + offsetof(Block, qs) + 16 * number);
+        const auto bits = load_bytes(from + offsetof(Block, qh) + 16 * (number % 2));
+        const int pair = part / 2;
+        const auto low_bit = where_bits(bits, all_bytes(bits, 1 << (2 * pair)), 16);
+        const auto high_bit = where_bits(bits, all_bytes(bits, 2 << (2 * pair)), 16);
+        put(0, hn::Or(low_nibbles(bytes), low_bit));
+        put(1, hn::Or(high_nibbles(bytes), high_bit));
     }
 };
 
-struct Q6K {
+struct Q6K : TwoBitParts {
     using Block = block_q6_K;
     static constexpr bool kHasMinima = false;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
-        std::int8_t scales[16];
-        std::memcpy(scales, from + offsetof(Block, scales), sizeof scales);
-        const auto middle = hn::Set(Codes(), 32);
-        for (int part = 0; part < 4; ++part) {
-            const int half = part / 2, odd = part % 2;
-            const std::byte* low = from + offsetof(Block, ql) + 64 * half + 16 * odd;
-            const auto low0 = load_bytes(low), low1 = load_bytes(low + 32);
-            for_bit_pairs(load_bytes(from + offsetof(Block, qh) + 32 * half + 16 * odd),
-                          [&](auto upper, int quarter) HWY_ATTR {
-                              const auto bytes = quarter % 2 == 0 ? low0 : low1;
-                              const auto lower =
-                                  quarter < 2 ? low_nibbles(bytes) : high_nibbles(bytes);
-                              const auto codes = hn::Or(lower, as_codes(hn::ShiftLeft<4>(upper)));
-                              const int group = 8 * half + 2 * quarter + odd;
-                              to.put(group, hn::Sub(codes, middle), scales[group]);
-                          });
-        }
+        std::memcpy(to.scales, from + offsetof(Block, scales), sizeof to.scales);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const auto half = static_cast<std::size_t>(part / 2);
+        const auto odd = static_cast<std::size_t>(part % 2);
+        const auto low = from + offsetof(Block, ql) + 64 * half + 16 * odd;
+        const auto low0 = load_bytes(low), low1 = load_bytes(low + 32);
+        for_bit_pairs(load_bytes(from + offsetof(Block, qh) + 32 * half + 16 * odd),
+                      [&](int quarter, auto upper) HWY_ATTR {
+                          const auto bytes = quarter % 2 == 0 ? low0 : low1;
+                          const auto lower = quarter < 2 ? low_nibbles(bytes) : high_nibbles(bytes);
+                          const auto codes = hn::Or(lower, as_codes(hn::ShiftLeft<4>(upper)));
+                          put(quarter, less(codes, 32));
+                      });
     }
 };
 
 struct Iq4Xs {
     using Block = block_iq4_xs;
     static constexpr bool kHasMinima = false;
+    static constexpr int kParts = 8, kSlots = 2;
+    static constexpr int slots(int) { return kSlots; }
+    static constexpr int group(int part, int slot) { return 2 * part + slot; }
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
-        const unsigned scales_h = read<std::uint16_t>(from + offsetof(Block, scales_h));
-        const auto scales_l = read<std::uint32_t>(from + offsetof(Block, scales_l));
+        const unsigned high = read<std::uint16_t>(from + offsetof(Block, scales_h));
+        const auto low = read<std::uint32_t>(from + offsetof(Block, scales_l));
         for (int g = 0; g < 8; ++g) {
-            const unsigned code = (scales_l >> 4 * g & 15u) | (scales_h >> 2 * g & 3u) << 4;
-            const int scale = static_cast<int>(code) - 32;
-            const auto bytes = load_bytes(from + offsetof(Block, qs) + 16 * g);
-            to.put(2 * g, look_up(kNonlinearLevels, low_nibbles(bytes)), scale);
-            to.put(2 * g + 1, look_up(kNonlinearLevels, high_nibbles(bytes)), scale);
+            const unsigned code = (low >> 4 * g & 15u) | (high >> 2 * g & 3u) << 4;
+            const auto scale = static_cast<std::int8_t>(static_cast<int>(code) - 32);
+            to.scales[2 * g] = to.scales[2 * g + 1] = scale;
         }
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const auto bytes =
+            load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part));
+        put(0, look_up(kNonlinearLevels, low_nibbles(bytes)));
+        put(1, look_up(kNonlinearLevels, high_nibbles(bytes)));
     }
 };
 
-struct Tq2 {
+struct Tq2 : TwoBitParts {
     using Block = block_tq2_0;
     static constexpr bool kHasMinima = false;
 
-    template <class Unpacked>
-    HWY_INLINE void unpack(const std::byte* from, Unpacked& to) const {
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
-        const auto one = hn::Set(Codes(), 1);
-        for (int part = 0; part < 4; ++part) {
-            const int group = 8 * (part / 2) + part % 2;
-            for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * part),
-                          [&](auto pairs, int pair) HWY_ATTR {
-                              to.put(group + 2 * pair, hn::Sub(as_codes(pairs), one), 1);
-                          });
+        std::memset(to.scales, 1, sizeof to.scales);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part)),
+                      [&](int pair, auto codes) HWY_ATTR { put(pair, less(as_codes(codes), 1)); });
+    }
+};
+
+/// Trits, five to a byte: parts 0 and 1 are 16 bytes each with every other sixteen of the first 160
+/// elements, part 2 has the next 80, part 3 the sixteen elements of the last four bytes.
+struct Tq1 {
+    using Block = block_tq1_0;
+    static constexpr bool kHasMinima = false;
+    static constexpr int kParts = 4, kSlots = 5;
+    static constexpr int slots(int part) { return part < 3 ? kSlots : 1; }
+    static constexpr int group(int part, int slot) {
+        return part < 2 ? part + 2 * slot : 5 * part + slot;
+    }
+
+    static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
+        to.d = read_half(from + offsetof(Block, d));
+        std::memset(to.scales, 1, sizeof to.scales);
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        if (part == 3) return put(0, top_trits(last_digits(from)));
+        auto digits = load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part));
+        for (int slot = 0; slot < kSlots; ++slot) {
+            put(slot, top_trits(digits));
+            digits = hn::Add(hn::Add(digits, digits), digits);
         }
+    }
+
+private:
+    /// A byte is a fraction of 256 in base three; the digit above the point when it is multiplied
+    /// by three, less 1.
+    template <class V>
+    static HWY_INLINE auto top_trits(V bytes) {
+        const auto at_least = [&](int value) HWY_ATTR {
+            const auto is_more = hn::Eq(hn::Max(bytes, all_bytes(bytes, value)), bytes);
+            return as_codes(hn::VecFromMask(hn::DFromV<V>(), is_more));
+        };
+        // Lanes that compare true are -1.
+        return hn::Neg(hn::Add(less(at_least(86), -1), at_least(171)));
+    }
+
+    /// The last four bytes in lanes 0 .. 3, three times them in lanes 4 .. 7, and so on.
+    template <class Source>
+    static HWY_INLINE auto last_digits(const Source& from) {
+        constexpr int kFirst = 10;  // of the block's last sixteen bytes
+        static_assert(offsetof(Block, qh) + 16 - kFirst == sizeof(Block));
+        alignas(16) static constexpr std::uint8_t kOrder[16] = {
+            kFirst, kFirst + 1, kFirst + 2, kFirst + 3, kFirst, kFirst + 1, kFirst + 2, kFirst + 3,
+            kFirst, kFirst + 1, kFirst + 2, kFirst + 3, kFirst, kFirst + 1, kFirst + 2, kFirst + 3};
+        alignas(16) static constexpr std::uint8_t kFrom[3][16] = {
+            {0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255},
+            {0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255},
+            {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255}};
+        const auto bytes = load_bytes(from + (offsetof(Block, qh) - kFirst));
+        const hn::DFromV<decltype(bytes)> d;
+        auto digits = hn::TableLookupBytes(bytes, hn::LoadDup128(d, kOrder));
+        for (const auto& lanes : kFrom) {
+            digits = hn::Add(digits, hn::And(hn::Add(digits, digits), hn::LoadDup128(d, lanes)));
+        }
+        return digits;
     }
 };
 

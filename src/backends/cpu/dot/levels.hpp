@@ -20,8 +20,9 @@ alignas(16) constexpr std::int8_t kNonlinearLevels[16] = {-127, -104, -83, -65, 
 alignas(16) constexpr std::int8_t kFp4Levels[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                                     0, -1, -2, -3, -4, -6, -8, -12};
 
-HWY_INLINE CodeVec look_up(const std::int8_t (&levels)[16], CodeVec codes) {
-    return hn::TableLookupBytes(hn::Load(Codes(), levels), codes);
+template <class V>
+HWY_INLINE V look_up(const std::int8_t (&levels)[16], V codes) {
+    return hn::TableLookupBytes(hn::LoadDup128(hn::DFromV<V>(), levels), codes);
 }
 
 #endif

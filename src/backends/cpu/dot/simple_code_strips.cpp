@@ -15,7 +15,7 @@ StripKernel simple_code_strips(Type) { return {}; }
 #else
 namespace {
 
-/// A format whose codes are from -kLeast to kMost.
+/// A format whose codes are from -kLeast to kMost. Each part of a row is 32 elements.
 template <class Simple, int kLeast, int kMost>
 struct SimpleCodes {
     using Other = typename Simple::Other;
@@ -23,27 +23,56 @@ struct SimpleCodes {
     static constexpr bool kHasMinima = Simple::kHasMinimum;
     static constexpr int kOffset = kLeast;
     static constexpr int kMostCode = kLeast + kMost;
+    static constexpr int kSlots = 2;
 
-    static HWY_INLINE void unpack(const std::byte* block, std::int64_t count, CodeRow& to) {
-        const auto offset = hn::Set(Bytes(), kOffset);
-        int number = 0;
-        for (std::int64_t i = 0; i < count;
-             i += Simple::kElements, block += sizeof(typename Simple::Block)) {
-            for (int g = 0; g < Simple::kElements / 32; ++g, ++number) {
-                auto low = hn::Zero(Codes()), high = low;
-                Simple::unpack(block, g, low, high);
-                std::uint8_t* codes = to.codes + 32 * number;
-                hn::Store(hn::Add(hn::BitCast(Bytes(), low), offset), Bytes(), codes);
-                hn::Store(hn::Add(hn::BitCast(Bytes(), high), offset), Bytes(), codes + 16);
-                if constexpr (kGroups == 2) {
-                    to.scales[2 * number] = Simple::scale(block, 2 * g);
-                    to.scales[2 * number + 1] = Simple::scale(block, 2 * g + 1);
-                } else {
-                    to.scales[number] = Simple::scale(block, g);
-                }
-                if constexpr (kHasMinima) to.minima[number] = -Simple::minimum(block);
+    static constexpr int parts(std::int64_t count) { return static_cast<int>(count / 32); }
+    static constexpr int slots(int) { return kSlots; }
+    static constexpr int group(int part, int slot) { return 2 * part + slot; }
+
+    template <class Packer>
+    static HWY_INLINE void put_scales(StripRows rows, std::int64_t count, Packer& to) {
+        put_values(
+            rows, parts(count) * kGroups,
+            [](const std::byte* block, int g) HWY_ATTR { return Simple::stored_scale(block, g); },
+            [&](int g, FloatVec values) HWY_ATTR { to.put_scales(g, values); });
+        if constexpr (kHasMinima) {
+            put_values(
+                rows, parts(count),
+                [](const std::byte* block, int) HWY_ATTR { return Simple::stored_minimum(block); },
+                [&](int g, FloatVec values) HWY_ATTR { to.put_minima(g, hn::Neg(values)); });
+        }
+    }
+
+    template <class Source, class Put>
+    static HWY_INLINE void codes(const Source& from, int part, Put put) {
+        const hn::RebindToSigned<ByteLanes> lanes;
+        auto low = hn::Zero(lanes), high = low;
+        Simple::unpack(from + block_at(part), part % kPerBlock, low, high);
+        put(0, low);
+        put(1, high);
+    }
+
+private:
+    /// What `get` reads from blocks, from all rows at a time. All of it is read before any is used:
+    /// vectors that are loaded right after their lanes were stored would have to wait.
+    template <class Get, class Put>
+    static HWY_INLINE void put_values(StripRows rows, int groups, Get get, Put put) {
+        using Stored = decltype(get(rows.first, 0));
+        HWY_ALIGN Stored values[16][kCodeRows];
+        for (std::int64_t r = 0; r < kCodeRows; ++r) {
+            for (int g = 0; g < groups; ++g) {
+                const int part = g / kGroups;
+                values[g][r] =
+                    get(rows.row(r) + block_at(part), part % kPerBlock * kGroups + g % kGroups);
             }
         }
+        for (int g = 0; g < groups; ++g) put(g, load_f32(FloatLanes(), values[g]));
+    }
+
+    static constexpr int kPerBlock = Simple::kElements / 32;
+
+    static HWY_INLINE std::size_t block_at(int part) {
+        return static_cast<std::size_t>(part / kPerBlock) * sizeof(typename Simple::Block);
     }
 };
 

@@ -44,7 +44,7 @@ inline std::size_t stream_column_size(std::int64_t depth) {
 
 // Each family's kernels, in its own file.
 StreamKernel plain_stream_of(Type type);   ///< f32 f16 bf16; the column is f32
-StreamKernel simple_stream_of(Type type);  ///< q4_0 q8_0; the column is q8_0
-StreamKernel k_stream_of(Type type);       ///< q4_K q6_K; the column is q8_K
+StreamKernel simple_stream_of(Type type);  ///< one scale for 32; the column is q8_0 or q8_1
+StreamKernel k_stream_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq2_0; the column is q8_K
 
 }  // namespace heddle::cpu

@@ -11,40 +11,116 @@
 #include "backends/cpu/dot/byte_products.hpp"
 #include "backends/cpu/dot/stream.hpp"
 
-// Scales are spread over lanes by table, which takes vectors of more than one block of 16 bytes.
-#undef HEDDLE_HAS_CODE_STREAMS
-#define HEDDLE_HAS_CODE_STREAMS (HEDDLE_HAS_BYTE_PRODUCTS && HWY_MAX_BYTES >= 32)
-
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HEDDLE_HAS_CODE_STREAMS
+#if HEDDLE_HAS_BYTE_PRODUCTS
 
-/// Sixteens of bytes that fit into a vector.
-constexpr int kSixteens = static_cast<int>(hn::MaxLanes(ByteLanes()) / 16);
-static_assert(kSixteens == 2 || kSixteens == 4);
-
+using CodeLanes = hn::ScalableTag<std::int8_t>;
+using PairLanes = hn::ScalableTag<std::int16_t>;
 using FloatLanes = hn::ScalableTag<float>;
 using Quad = hn::FixedTag<float, 4>;
+
+constexpr int kBytes = static_cast<int>(hn::MaxLanes(ByteLanes()));  ///< of a vector
 
 HWY_INLINE hn::Vec<ByteLanes> load_lanes(const std::byte* from) {
     return hn::LoadU(ByteLanes(), reinterpret_cast<const std::uint8_t*>(from));
 }
 
-/// A vector from 4 floats: float i fills the lanes of sixteen number i.
-HWY_INLINE hn::Vec<FloatLanes> spread(hn::Vec<Quad> values) {
-    HWY_ALIGN static constexpr std::int32_t kOrder[16] = {0, 0, 0, 0, 1, 1, 1, 1,
-                                                          2, 2, 2, 2, 3, 3, 3, 3};
-    const auto order = hn::SetTableIndices(FloatLanes(), kOrder);
-    const hn::FixedTag<float, 8> eight;
-    const auto wide = hn::ZeroExtendVector(eight, values);
-#if HWY_MAX_BYTES >= 64
-    return hn::TableLookupLanes(hn::ZeroExtendVector(FloatLanes(), wide), order);
+HWY_INLINE hn::Vec<CodeLanes> load_column(const std::int8_t* codes) {
+    return hn::LoadU(CodeLanes(), codes);
+}
+
+/// Bytes shifted to the right, or to the left by minus `kShift`. Bits cross into their neighbours.
+template <int kShift, class D>
+HWY_INLINE hn::Vec<D> shifted_right(D d, hn::Vec<D> bytes) {
+    const hn::RepartitionToWide<D> words;
+    if constexpr (kShift > 0) {
+        return hn::BitCast(d, hn::ShiftRight<kShift>(hn::BitCast(words, bytes)));
+    } else if constexpr (kShift < 0) {
+        return hn::BitCast(d, hn::ShiftLeft<-kShift>(hn::BitCast(words, bytes)));
+    } else {
+        return bytes;
+    }
+}
+
+/// Halves that are beside each other in a word.
+HWY_INLINE hn::Vec<Quad> four_halves(std::uint64_t bits) {
+    hwy::float16_t halves[4];
+    std::memcpy(halves, &bits, sizeof halves);
+    return hn::PromoteTo(Quad(), hn::LoadU(hn::FixedTag<hwy::float16_t, 4>(), halves));
+}
+
+/// The levels that nibbles name.
+HWY_INLINE hn::Vec<CodeLanes> look_up_lanes(const std::int8_t (&levels)[16],
+                                            hn::Vec<ByteLanes> nibbles) {
+    const auto table = hn::LoadDup128(CodeLanes(), levels);
+    return hn::TableLookupBytes(table, hn::BitCast(CodeLanes(), nibbles));
+}
+
+// ---- products ----------------------------------------------------------------------------------
+
+/// Sums of two products each, of bytes up to 127 and codes of a column.
+HWY_INLINE hn::Vec<PairLanes> multiply_pairs(hn::Vec<ByteLanes> bytes, hn::Vec<CodeLanes> column) {
+    using Result = hn::Vec<PairLanes>;
+#if HWY_TARGET == HWY_SSE4
+    return Result{_mm_maddubs_epi16(bytes.raw, column.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return Result{_mm256_maddubs_epi16(bytes.raw, column.raw)};
+#elif HWY_ARCH_X86
+    return Result{_mm512_maddubs_epi16(bytes.raw, column.raw)};
 #else
-    return hn::TableLookupLanes(wide, order);
+    const int8x16_t a = vreinterpretq_s8_u8(bytes.raw);
+    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(column.raw));
+    return Result(vpaddq_s16(low, vmull_high_s8(a, column.raw)));
 #endif
 }
+
+/// The same for signed bytes: their signs go over to the column. -128 needs codes that are not.
+HWY_INLINE hn::Vec<PairLanes> multiply_pairs(hn::Vec<CodeLanes> codes, hn::Vec<CodeLanes> column) {
+#if HWY_TARGET == HWY_SSE4
+    column.raw = _mm_sign_epi8(column.raw, codes.raw);
+#elif HWY_TARGET == HWY_AVX2
+    column.raw = _mm256_sign_epi8(column.raw, codes.raw);
+#elif HWY_ARCH_X86
+    const __mmask64 negative = _mm512_movepi8_mask(codes.raw);
+    column.raw = _mm512_mask_sub_epi8(column.raw, negative, _mm512_setzero_si512(), column.raw);
+#endif
+#if HWY_ARCH_X86
+    return multiply_pairs(hn::BitCast(ByteLanes(), hn::Abs(codes)), column);
+#else
+    return multiply_pairs(hn::BitCast(ByteLanes(), codes), column);
+#endif
+}
+
+/// What becomes of pairs.
+struct Pairs {
+    /// sum + in each lane two pairs, each times its scale.
+    static HWY_INLINE hn::Vec<WordLanes> add_scaled(hn::Vec<PairLanes> pairs,
+                                                    hn::Vec<PairLanes> scales,
+                                                    hn::Vec<WordLanes> sum) {
+#if HWY_ARCH_X86
+        auto rest = hn::Zero(WordLanes());
+        return hn::ReorderWidenMulAccumulate(WordLanes(), pairs, scales, sum, rest);
+#else
+        sum.raw = vmlal_s16(sum.raw, vget_low_s16(pairs.raw), vget_low_s16(scales.raw));
+        return hn::Vec<WordLanes>(vmlal_high_s16(sum.raw, pairs.raw, scales.raw));
+#endif
+    }
+};
+
+#if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
+/// One instruction, on processors that have `FusedBytes`.
+struct FusedPairs {
+    static HWY_INLINE hn::Vec<WordLanes> add_scaled(hn::Vec<PairLanes> pairs,
+                                                    hn::Vec<PairLanes> scales,
+                                                    hn::Vec<WordLanes> sum) {
+        asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(pairs.raw), "v"(scales.raw));
+        return sum;
+    }
+};
+#endif
 
 #endif
 

@@ -37,20 +37,83 @@ constexpr int kStripWidth = 12;  // of 32
 #endif
 static_assert(kStripColumns % kStripWidth == 0);
 
-/// Stores four vectors of four lanes the other way round: lane i of each at `to + i * pitch`.
+/// Four vectors of blocks of four lanes, the other way round: lane i of each block is in vector i.
 template <class D>
-HWY_INLINE void store_transposed(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::Vec<D> v2, hn::Vec<D> v3,
-                                 hn::TFromD<D>* to, std::int64_t pitch) {
-    static_assert(hn::MaxLanes(D()) == 4);
-    const hn::FixedTag<std::uint64_t, 2> pairs;
+HWY_INLINE void transpose(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::Vec<D> v2, hn::Vec<D> v3,
+                          hn::Vec<D> (&to)[4]) {
+    static_assert(sizeof(hn::TFromD<D>) == 4);
+    const hn::Repartition<std::uint64_t, D> pairs;
     const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
     const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
     const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
     const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + pitch);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * pitch);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * pitch);
+    to[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+    to[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+    to[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+    to[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+/// The same, vector i at `to + i * pitch`.
+template <class D>
+HWY_INLINE void store_transposed(D d, hn::Vec<D> v0, hn::Vec<D> v1, hn::Vec<D> v2, hn::Vec<D> v3,
+                                 hn::TFromD<D>* to, std::int64_t pitch) {
+    hn::Vec<D> vectors[4];
+    transpose(d, v0, v1, v2, v3, vectors);
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) hn::StoreU(vectors[i], d, to + i * pitch);
+}
+
+/// Places of all rows of a strip, `pitch` bytes apart.
+struct StripRows {
+    const std::byte* first;
+    std::size_t pitch;
+
+    HWY_INLINE const std::byte* row(std::int64_t r) const {
+        return first + static_cast<std::size_t>(r) * pitch;
+    }
+    HWY_INLINE StripRows operator+(std::size_t offset) const { return {first + offset, pitch}; }
+};
+
+/// Blocks at the same place of every fourth row, from row `k` on: what four vectors of these hold
+/// turns into vectors with a lane per row by a transposition inside of sixteens.
+struct RowBlocks : StripRows {
+    HWY_INLINE RowBlocks(StripRows rows, int k) : StripRows{rows.row(k), 4 * rows.pitch} {}
+    HWY_INLINE explicit RowBlocks(StripRows rows) : StripRows(rows) {}
+
+    HWY_INLINE RowBlocks operator+(std::size_t offset) const {
+        return RowBlocks(StripRows::operator+(offset));
+    }
+};
+
+template <class Load>
+HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t> > for_each_row(const RowBlocks& from, Load load) {
+    const auto row = [&](int i) HWY_ATTR { return load(from.row(i)); };
+#if HWY_MAX_BYTES == 16
+    return row(0);
+#else
+    const hn::FixedTag<std::uint8_t, 32> two;
+    const auto first = hn::Combine(two, row(1), row(0));
+#if HWY_MAX_BYTES == 32
+    return first;
+#else
+    return hn::Combine(hn::ScalableTag<std::uint8_t>(), hn::Combine(two, row(3), row(2)), first);
+#endif
+#endif
+}
+
+HWY_INLINE hn::Vec<hn::ScalableTag<std::uint8_t> > load_bytes(const RowBlocks& from) {
+    return for_each_row(from, [](const std::byte* row) HWY_ATTR {
+        return hn::LoadU(hn::FixedTag<std::uint8_t, 16>(),
+                         reinterpret_cast<const std::uint8_t*>(row));
+    });
+}
+
+/// Sixteen bytes of each row, as four vectors with a word of every row.
+template <class D>
+HWY_INLINE void load_transposed(D words, StripRows rows, hn::Vec<D> (&to)[4]) {
+    const auto load = [&](int k)
+                          HWY_ATTR { return hn::BitCast(words, load_bytes(RowBlocks(rows, k))); };
+    transpose(words, load(0), load(1), load(2), load(3), to);
 }
 
 /// Asks for what is packed next. Not into the first cache: rows often lie a power of two apart, and

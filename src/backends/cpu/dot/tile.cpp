@@ -1,5 +1,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/dot/tile.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
@@ -29,7 +30,20 @@ struct Piece {
     std::int64_t begin;  ///< first element
     std::int64_t count;
     bool add;  ///< to what is in the results already
+
+    /// From a row to what will be needed in its place: asked for meanwhile, for a piece of a row
+    /// is too short for the processor to see where this leads.
+    std::size_t next;
 };
+
+/// Into the second cache: the first has no room for it yet.
+HWY_INLINE void fetch(const std::byte* from) {
+#if defined(__GNUC__)
+    __builtin_prefetch(from, 0, 2);
+#else
+    hwy::Prefetch(from);
+#endif
+}
 
 template <class D>
 HWY_INLINE void put(D lanes, hn::VFromD<D> sum, const Piece& piece, float tail, float* to) {
@@ -68,6 +82,10 @@ void dot_tile(const std::byte* rows, std::size_t pitch, const float* const* colu
         const auto a1 = kRows > 1 ? load_f32(lanes, a[kRows > 1 ? 1 : 0] + i) : a0;
         const auto a2 = kRows > 2 ? load_f32(lanes, a[kRows > 2 ? 2 : 0] + i) : a0;
         const auto a3 = kRows > 3 ? load_f32(lanes, a[kRows > 3 ? 3 : 0] + i) : a0;
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) {
+            fetch(reinterpret_cast<const std::byte*>(a[r] + i) + piece.next);
+        }
         {
             const auto b0 = hn::LoadU(lanes, b[0] + i);
             s00 = hn::MulAdd(a0, b0, s00);
@@ -146,8 +164,9 @@ void multiply_plain(const Panel& panel, const std::byte* const* b, float* const*
     std::int64_t begin = 0;
     do {
         const std::int64_t left = panel.depth - begin;
-        const Piece piece{begin, left < kDepth ? left : kDepth, begin > 0};
+        Piece piece{begin, left < kDepth ? left : kDepth, begin > 0, 0};
         for (int c = 0; c < columns; c += kTileColumns) {
+            piece.next = c == 0 ? kTileRows * panel.pitch : 0;  // rows come from far away once
             const int width = columns - c < kTileColumns ? columns - c : kTileColumns;
             const std::byte* row = panel.rows;
             std::int64_t r = 0;

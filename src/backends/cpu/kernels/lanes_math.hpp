@@ -17,28 +17,139 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Above this e^x is infinite, and Highway's functions are not made for it.
-inline constexpr float kExpLimit = 89.0f;
-
+/// x where it lies between `low` and `high`, else the nearer of them. NaN stays NaN.
 template <class D, class V>
-HWY_INLINE V exp_of(D d, V x) {
-    const auto limit = hn::Set(d, kExpLimit);
-    const V y = hn::Exp(d, hn::IfThenElse(hn::Gt(x, limit), limit, x));
-    return hn::IfThenElse(hn::IsNaN(x), x, y);
+HWY_INLINE V bounded(D d, V x, float low, float high) {
+    const V least = hn::Set(d, low), most = hn::Set(d, high);
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_ARCH_ARM
+    // Their Min and Max pass over NaN.
+    return hn::IfThenElse(hn::Lt(x, least), least, hn::IfThenElse(hn::Gt(x, most), most, x));
+#else
+    return hn::Min(most, hn::Max(least, x));
+#endif
 }
 
-template <class D, class V>
-HWY_INLINE V expm1_of(D d, V x) {
-    const auto limit = hn::Set(d, kExpLimit);
-    const V y = hn::Expm1(d, hn::IfThenElse(hn::Gt(x, limit), limit, x));
-    return hn::IfThenElse(hn::IsNaN(x), x, y);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+/// x times 2^n, rounded once, whatever n is. Highway has no name for these instructions.
+HWY_INLINE hn::Vec512<float> times_power(hn::Vec512<float> x, hn::Vec512<float> n) {
+    return {_mm512_scalef_ps(x.raw, n.raw)};
+}
+HWY_INLINE hn::Vec256<float> times_power(hn::Vec256<float> x, hn::Vec256<float> n) {
+    return {_mm256_scalef_ps(x.raw, n.raw)};
+}
+template <std::size_t N>
+HWY_INLINE hn::Vec128<float, N> times_power(hn::Vec128<float, N> x, hn::Vec128<float, N> n) {
+    return {_mm_scalef_ps(x.raw, n.raw)};
+}
+#endif
+
+/// Keeps the compiler from knowing what `value` is. A known constant is loaded from memory for
+/// every vector, which takes longer than computing with it; an unknown one stays in a register.
+HWY_INLINE void hold(float& value) {
+#if HWY_ARCH_X86
+    asm("" : "+x"(value));
+#elif HWY_ARCH_ARM_A64
+    asm("" : "+w"(value));
+#else
+    static_cast<void>(value);
+#endif
 }
 
+/// What e^x is computed with. e^x = 2^n e^r, with a whole number n and |r| up to ln(2) / 2.
+struct ExpConstants {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    float least = -104.0f;  ///< e^x is 0 below
+#else
+    float least = -87.4f;  ///< n = -126, whose power comes out as 0
+#endif
+    float most = 89.0f;  ///< e^x is infinite from here on; n = 128
+    float log2e = 1.44269504f;
+    float magic = 0x1.8p23f + 126;  ///< has no binary digits after the point: adding it rounds
+    float ln2 = 0x1.62e43p-1f;
+    float p5 = 0.00836377405f, p4 = 0.0418798551f, p3 = 0.166665733f, p2 = 0.499993473f;
+    float one = 1.0f;
+
+    /// For loops over many vectors.
+    static ExpConstants held() {
+        ExpConstants c;
+        for (float* value :
+             {&c.least, &c.most, &c.log2e, &c.magic, &c.ln2, &c.p5, &c.p4, &c.p3, &c.p2, &c.one}) {
+            hold(*value);
+        }
+        return c;
+    }
+};
+
+/// r of x and n.
 template <class D, class V>
-HWY_INLINE V tanh_of(D d, V x) {
-    const auto limit = hn::Set(d, 20.0f);  // from 10 on it is 1
-    const V y = hn::Tanh(d, hn::Clamp(x, hn::Neg(limit), limit));
-    return hn::IfThenElse(hn::IsNaN(x), x, y);
+HWY_INLINE V rest_of_exp(D d, V x, V n, const ExpConstants& c) {
+#if HWY_NATIVE_FMA
+    return hn::NegMulAdd(n, hn::Set(d, c.ln2), x);
+#else  // in two parts, of which the first times n is exact
+    static_cast<void>(c);
+    const V near = hn::Sub(x, hn::Mul(n, hn::Set(d, 0x1.62e4p-1f)));
+    return hn::Sub(near, hn::Mul(n, hn::Set(d, 0x1.7f7d1cp-20f)));
+#endif
+}
+
+/// (e^r - 1) / r, so that e^r is right to 2.2e-7 of it.
+template <class D, class V>
+HWY_INLINE V slope_of_exp(D d, V r, const ExpConstants& c) {
+    V p = hn::MulAdd(hn::Set(d, c.p5), r, hn::Set(d, c.p4));
+    p = hn::MulAdd(p, r, hn::Set(d, c.p3));
+    p = hn::MulAdd(p, r, hn::Set(d, c.p2));
+    return hn::MulAdd(p, r, hn::Set(d, c.one));
+}
+
+/// 2^(n - 1) for n from -125 to 128, and 0 for n = -126. `shifted` is n + magic, so n + 126 stands
+/// in its lowest bits.
+template <class D, class V>
+HWY_INLINE V half_power(D d, V shifted) {
+    const hn::Rebind<std::uint32_t, D> du;
+    return hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
+}
+
+/// e^x to 4 units in the last place for |x| up to 20, and 6 elsewhere. Below 2^-125, where results
+/// would soon be denormal, 0 may come instead.
+template <class D, class V>
+HWY_INLINE V exp_of(D d, V x, const ExpConstants& c = {}) {
+    x = bounded(d, x, c.least, c.most);
+    const V one = hn::Set(d, c.one), magic = hn::Set(d, c.magic);
+    const V shifted = hn::MulAdd(x, hn::Set(d, c.log2e), magic);
+    const V n = hn::Sub(shifted, magic);
+    const V r = rest_of_exp(d, x, n, c), slope = slope_of_exp(d, r, c);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    return times_power(hn::MulAdd(slope, r, one), n);
+#else
+    const V twice = hn::MulAdd(slope, hn::Add(r, r), hn::Add(one, one));
+    return hn::Mul(twice, half_power(d, shifted));
+#endif
+}
+
+/// e^x - 1, right to a few units in the last place also where it is small.
+template <class D, class V>
+HWY_INLINE V expm1_of(D d, V x, const ExpConstants& c = {}) {
+    x = bounded(d, x, -40.0f, c.most);
+    const V magic = hn::Set(d, c.magic);
+    const V shifted = hn::MulAdd(x, hn::Set(d, c.log2e), magic);
+    const V r = rest_of_exp(d, x, hn::Sub(shifted, magic), c);
+    V slope = hn::Set(d, 0.00139345415f);  // of one degree more: here its error is not against 1
+    slope = hn::MulAdd(slope, r, hn::Set(d, 0.00836986955f));
+    slope = hn::MulAdd(slope, r, hn::Set(d, 0.0416664556f));
+    slope = hn::MulAdd(slope, r, hn::Set(d, 0.166664988f));
+    slope = hn::MulAdd(slope, r, hn::Set(d, 0.5f));
+    slope = hn::MulAdd(slope, r, hn::Set(d, c.one));
+    const V power = half_power(d, shifted), grown = hn::Mul(slope, r);
+    const V half = hn::MulAdd(grown, power, hn::Sub(power, hn::Set(d, 0.5f)));
+    return hn::Add(half, half);
+}
+
+/// (e^2x - 1) / (e^2x + 1), which is 1 from 9.1 on.
+template <class D, class V>
+HWY_INLINE V tanh_of(D d, V x, const ExpConstants& c = {}) {
+    x = bounded(d, x, -9.1f, 9.1f);
+    const V grown = expm1_of(d, hn::Add(x, x), c);
+    return hn::Div(grown, hn::Add(grown, hn::Set(d, 2.0f)));
 }
 
 template <class D, class V>
@@ -55,38 +166,38 @@ HWY_INLINE V log_of(D d, V x) {
 
 /// 1 / (1 + e^-x)
 template <class D, class V>
-HWY_INLINE V sigmoid_of(D d, V x) {
-    const auto one = hn::Set(d, 1.0f);
-    return hn::Div(one, hn::Add(one, exp_of(d, hn::Neg(x))));
+HWY_INLINE V sigmoid_of(D d, V x, const ExpConstants& c = {}) {
+    const V one = hn::Set(d, c.one);
+    return hn::Div(one, hn::Add(one, exp_of(d, hn::Neg(x), c)));
 }
 
 /// x / (1 + e^(-k x)). Goes to -0 where the exponential overflows.
 template <class D, class V>
-HWY_INLINE V swish_of(D d, V x, V kx) {
-    return hn::Div(x, hn::Add(hn::Set(d, 1.0f), exp_of(d, hn::Neg(kx))));
+HWY_INLINE V swish_of(D d, V x, V kx, const ExpConstants& c = {}) {
+    return hn::Div(x, hn::Add(hn::Set(d, c.one), exp_of(d, hn::Neg(kx), c)));
 }
 
 template <class D, class V>
-HWY_INLINE V silu_of(D d, V x) {
-    return swish_of(d, x, x);
+HWY_INLINE V silu_of(D d, V x, const ExpConstants& c = {}) {
+    return swish_of(d, x, x, c);
 }
 
 /// x / 2 * (1 + tanh u) with u = sqrt(2/pi) * x * (1 + 0.044715 x^2), which is x / (1 + e^-2u).
 template <class D, class V>
-HWY_INLINE V gelu_of(D d, V x) {
-    const auto inner = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.044715f), hn::Set(d, 1.0f));
-    return swish_of(d, x, hn::Mul(hn::Mul(hn::Set(d, 1.5957691216057307f), x), inner));
+HWY_INLINE V gelu_of(D d, V x, const ExpConstants& c = {}) {
+    const V inner = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f));
+    return swish_of(d, x, hn::Mul(x, inner), c);
 }
 
 template <class D, class V>
-HWY_INLINE V gelu_quick_of(D d, V x) {
-    return swish_of(d, x, hn::Mul(hn::Set(d, 1.702f), x));
+HWY_INLINE V gelu_quick_of(D d, V x, const ExpConstants& c = {}) {
+    return swish_of(d, x, hn::Mul(hn::Set(d, 1.702f), x), c);
 }
 
 /// 1 - erf z for z >= 0, to a few units in the last place of the relative error: t e^(P(t) - z^2)
 /// with t = 2 / (2 + z), where the polynomial P was fitted for z up to 11.
 template <class D, class V>
-HWY_INLINE V erfc_of(D d, V z) {
+HWY_INLINE V erfc_of(D d, V z, const ExpConstants& c = {}) {
     const auto two = hn::Set(d, 2.0f);
     const V t = hn::Div(two, hn::Add(two, z));
     V p = hn::Set(d, 0.152171283f);
@@ -99,24 +210,25 @@ HWY_INLINE V erfc_of(D d, V z) {
     p = hn::MulAdd(p, t, hn::Set(d, 0.382924554f));
     p = hn::MulAdd(p, t, hn::Set(d, 0.999060409f));
     p = hn::MulAdd(p, t, hn::Set(d, -1.26546876f));
-    return hn::Mul(t, exp_of(d, hn::NegMulAdd(z, z, p)));
+    return hn::Mul(t, exp_of(d, hn::NegMulAdd(z, z, p), c));
 }
 
 /// x / 2 * (1 + erf(x / sqrt 2))
 template <class D, class V>
-HWY_INLINE V gelu_erf_of(D d, V x) {
+HWY_INLINE V gelu_erf_of(D d, V x, const ExpConstants& c = {}) {
     const auto half = hn::Set(d, 0.5f);
-    const V tail = hn::Mul(half, erfc_of(d, hn::Mul(hn::Abs(x), hn::Set(d, 0.70710678118654752f))));
+    const V tail =
+        hn::Mul(half, erfc_of(d, hn::Mul(hn::Abs(x), hn::Set(d, 0.70710678118654752f)), c));
     const V weight = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
     return hn::Mul(x, weight);
 }
 
 /// ln(1 + e^x), and x itself where the difference is lost.
 template <class D, class V>
-HWY_INLINE V softplus_of(D d, V x) {
+HWY_INLINE V softplus_of(D d, V x, const ExpConstants& c = {}) {
     const auto limit = hn::Set(d, 20.0f);
     const V bounded = hn::Min(x, limit);
-    const V y = hn::Log1p(d, exp_of(d, bounded));
+    const V y = hn::Log1p(d, exp_of(d, bounded, c));
     return hn::IfThenElse(hn::Gt(x, limit), x, hn::IfThenElse(hn::IsNaN(x), x, y));
 }
 
@@ -129,33 +241,82 @@ HWY_INLINE V round_of(D d, V x) {
     return hn::IfThenElse(up, moved, whole);
 }
 
-/// Highway's sine and cosine reduce arguments up to here.
-inline constexpr float kAngleLimit = 30000.0f;
+/// Angles up to here are reduced exactly enough.
+#if HWY_NATIVE_FMA
+inline constexpr float kAngleLimit = 500000.0f;
+inline constexpr float kQuarter[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
+#else  // products with the first two parts are exact
+inline constexpr float kAngleLimit = 50000.0f;
+inline constexpr float kQuarter[] = {0x1.92p+0f, 0x1.fap-12f, 0x1.54442ep-20f};
+#endif
 
-/// `vector(d, x)` where all lanes are moderate, else `plain` of every lane.
-template <class D, class V, class Vector>
-HWY_INLINE V angle_function(D d, V x, Vector vector, float (*plain)(float)) {
-    if (hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kAngleLimit)))) return vector(d, x);
-    float lanes[hn::MaxLanes(D())];
-    hn::StoreU(x, d, lanes);
+/// Minus 0 in the third and fourth quarters of the circle, else 0: what to turn a sign with.
+template <class D, class VU>
+HWY_INLINE hn::Vec<D> sign_of_quarter(D d, VU quarter) {
+    const hn::Rebind<std::uint32_t, D> du;
+    return hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quarter, hn::Set(du, 2u))));
+}
+
+/// Sine and cosine of angles up to kAngleLimit, to 2 units in the last place of 1.
+template <class D, class V>
+HWY_INLINE void moderate_sin_cos(D d, V x, V& sine, V& cosine) {
+    const hn::Rebind<std::uint32_t, D> du;
+    const V magic = hn::Set(d, 0x1.8p23f);  // adding it rounds to whole numbers
+    const V shifted = hn::MulAdd(x, hn::Set(d, 0.636619772f), magic);
+    const V quarters = hn::Sub(shifted, magic);
+    V r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[0]), x);
+    r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[1]), r);
+    r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[2]), r);
+    const V square = hn::Mul(r, r);
+    V odd = hn::Set(d, -0.000195621004f);
+    odd = hn::MulAdd(odd, square, hn::Set(d, 0.00833262317f));
+    odd = hn::MulAdd(odd, square, hn::Set(d, -0.166666642f));
+    odd = hn::MulAdd(hn::Mul(odd, square), r, r);
+    V even = hn::Set(d, 2.45220945e-05f);
+    even = hn::MulAdd(even, square, hn::Set(d, -0.00138881768f));
+    even = hn::MulAdd(even, square, hn::Set(d, 0.0416666642f));
+    even = hn::MulAdd(even, square, hn::Set(d, -0.5f));
+    even = hn::MulAdd(even, square, hn::Set(d, 1.0f));
+    // Which quarter of the circle says which of the two it is, and with which sign.
+    const auto quarter = hn::BitCast(du, shifted);
+    const auto one = hn::Set(du, 1u);
+    const auto is_odd =
+        hn::MaskFromVec(hn::BitCast(d, hn::VecFromMask(du, hn::Eq(hn::And(quarter, one), one))));
+    sine = hn::Xor(hn::IfThenElse(is_odd, even, odd), sign_of_quarter(d, quarter));
+    cosine = hn::Xor(hn::IfThenElse(is_odd, odd, even), sign_of_quarter(d, hn::Add(quarter, one)));
+}
+
+/// Sine and cosine of any angle.
+template <class D, class V>
+HWY_INLINE void sin_cos_of(D d, V x, V& sine, V& cosine) {
+    const auto is_moderate = hn::Le(hn::Abs(x), hn::Set(d, kAngleLimit));
+    moderate_sin_cos(d, hn::IfThenElseZero(is_moderate, x), sine, cosine);
+    if (HWY_LIKELY(hn::AllTrue(d, is_moderate))) return;
+    float angles[hn::MaxLanes(D())], sines[hn::MaxLanes(D())], cosines[hn::MaxLanes(D())];
+    hn::StoreU(x, d, angles);
+    hn::StoreU(sine, d, sines);
+    hn::StoreU(cosine, d, cosines);
     for (std::size_t i = 0; i < hn::Lanes(d); ++i) {
-        // Moderate neighbours of a large one get what they would get elsewhere.
-        const bool moderate = lanes[i] < kAngleLimit && lanes[i] > -kAngleLimit;
-        lanes[i] = moderate ? hn::GetLane(vector(d, hn::Set(d, lanes[i]))) : plain(lanes[i]);
+        if (::fabsf(angles[i]) <= kAngleLimit) continue;
+        sines[i] = ::sinf(angles[i]);
+        cosines[i] = ::cosf(angles[i]);
     }
-    return hn::LoadU(d, lanes);
+    sine = hn::LoadU(d, sines);
+    cosine = hn::LoadU(d, cosines);
 }
 
 template <class D, class V>
 HWY_INLINE V sin_of(D d, V x) {
-    return angle_function(
-        d, x, [](auto tag, auto v) HWY_ATTR { return hn::Sin(tag, v); }, ::sinf);
+    V sine = x, cosine = x;
+    sin_cos_of(d, x, sine, cosine);
+    return sine;
 }
 
 template <class D, class V>
 HWY_INLINE V cos_of(D d, V x) {
-    return angle_function(
-        d, x, [](auto tag, auto v) HWY_ATTR { return hn::Cos(tag, v); }, ::cosf);
+    V sine = x, cosine = x;
+    sin_cos_of(d, x, sine, cosine);
+    return cosine;
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE

@@ -236,9 +236,15 @@ void add_all_rows(const Panel& panel, const RowsAhead& ahead, const float* const
 }
 
 bool has_zero(const float* weights, std::int64_t n) {
-    bool any = false;
-    for (std::int64_t j = 0; j < n; ++j) any |= weights[j] == 0;
-    return any;
+    const V zero = hn::Zero(kLanes);
+    auto any = hn::Ne(zero, zero);
+    std::int64_t j = 0;
+    for (; j + kVector <= n; j += kVector) {
+        any = hn::Or(any, hn::Eq(hn::LoadU(kLanes, weights + j), zero));
+    }
+    bool found = !hn::AllFalse(kLanes, any);
+    for (; j < n; ++j) found |= weights[j] == 0;
+    return found;
 }
 
 template <class T, int kQueries>

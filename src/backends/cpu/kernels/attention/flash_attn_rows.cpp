@@ -10,8 +10,9 @@
 namespace heddle::cpu {
 namespace {
 
-/// Keys that are worked on together; their scores stay in the first cache.
-constexpr std::int64_t kKeys = 256;
+/// Keys that are worked on together; their scores stay in the first cache. Going from keys to
+/// values and back costs time with memory, so it is not done more often.
+constexpr std::int64_t kKeys = 512;
 
 /// One row of q on its way through the keys.
 struct Query {

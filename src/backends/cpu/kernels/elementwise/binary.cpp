@@ -6,7 +6,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/elementwise/broadcast.hpp"
-#include "backends/cpu/kernels/lanes.hpp"
+#include "backends/cpu/kernels/elementwise/map_rows.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -47,41 +47,48 @@ private:
     }
 };
 
-/// Elements `range` of one row, at most `kChunk` at a time wherever a value cannot be taken from
-/// where it is.
+/// y = a ∘ b for `n` elements that follow each other, of the types that go together.
+template <class F>
+void binary_span(Type type_y, std::byte* y, Type type_a, const std::byte* a, Type type_b,
+                 const std::byte* b, std::int64_t n, F f) {
+    const auto with_a = [&]<class A>(A) HWY_ATTR {
+        if (type_b != GGML_TYPE_F32) return map_typed<A, A, A>(a, b, y, n, f);
+        if (type_y != GGML_TYPE_F32) return map_typed<A, F32Rows, A>(a, b, y, n, f);
+        map_typed<A, F32Rows, F32Rows>(a, b, y, n, f);
+    };
+    if (type_a == GGML_TYPE_F32) return map_typed<F32Rows, F32Rows, F32Rows>(a, b, y, n, f);
+    if (type_a == GGML_TYPE_F16) return with_a(F16Rows());
+    with_a(Bf16Rows());
+}
+
+/// Elements `range` of one row: values of b from where they are, or, where they have gaps or are
+/// few, at most `kChunk` at a time from a buffer.
 template <class F>
 void binary_row(Type type_y, std::byte* y, Type type_a, const std::byte* a, const RowOfB& b,
                 Range range, F f) {
     constexpr std::int64_t shortest_tile = 32;  // below it, copying several into one buffer pays
     const bool plain_b = b.n > 1 && b.is_dense() && (b.n >= shortest_tile || range.end <= b.n);
-    const bool all_f32 = type_y == GGML_TYPE_F32 && type_a == GGML_TYPE_F32;
-    const bool in_place = all_f32 && plain_b && b.type == GGML_TYPE_F32;
     const std::int64_t size_y = type_y == GGML_TYPE_F32 ? 4 : 2;
     const std::int64_t size_a = type_a == GGML_TYPE_F32 ? 4 : 2;
     const std::int64_t size_b = b.type == GGML_TYPE_F32 ? 4 : 2;
-    float part_a[kChunk], part_b[kChunk];
-    if (b.n == 1) {
-        const std::int64_t count = range.end - range.begin;
-        const float value = b.value(0);
-        for (std::int64_t i = 0; i < (count < kChunk ? count : kChunk); ++i) part_b[i] = value;
-    }
-    for (std::int64_t i = range.begin; i < range.end;) {
-        std::int64_t n = range.end - i;
-        if (!in_place && n > kChunk) n = kChunk;
-        const float* values_b = part_b;
-        if (plain_b) {
+    if (plain_b) {
+        for (std::int64_t i = range.begin; i < range.end;) {
             const std::int64_t first = i % b.n;
-            if (n > b.n - first) n = b.n - first;
-            values_b = read_floats(b.type, b.data + first * size_b, part_b, n);
-        } else if (b.n > 1) {
-            b.gather(i, n, part_b);
+            const std::int64_t n = std::min(range.end - i, b.n - first);
+            binary_span(type_y, y + i * size_y, type_a, a + i * size_a, b.type,
+                        b.data + first * size_b, n, f);
+            i += n;
         }
-        const float* values_a = read_floats(type_a, a + i * size_a, part_a, n);
-        float* values_y =
-            type_y == GGML_TYPE_F32 ? reinterpret_cast<float*>(y + i * size_y) : part_a;
-        map_floats(values_a, values_b, values_y, n, f);
-        write_floats(type_y, values_y, y + i * size_y, n);
-        i += n;
+        return;
+    }
+    float values[kChunk];
+    if (b.n == 1) std::fill_n(values, std::min(kChunk, range.end - range.begin), b.value(0));
+    // Values of b that were rounded to the type of a count as floats: nothing is lost.
+    for (std::int64_t i = range.begin; i < range.end; i += kChunk) {
+        const std::int64_t n = std::min(kChunk, range.end - i);
+        if (b.n > 1) b.gather(i, n, values);
+        binary_span(type_y, y + i * size_y, type_a, a + i * size_a, GGML_TYPE_F32,
+                    reinterpret_cast<const std::byte*>(values), n, f);
     }
 }
 
@@ -175,8 +182,8 @@ void run_div(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(div)(n
 
 Demand demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
-    if (has_same_layout(*node.src[1], node)) return spans_demand(node, threads, 1);
-    return rows_demand(node, threads);
+    const Broadcast walk(node, *node.src[0], *node.src[1]);
+    return walk.rows() == 1 ? spans_demand(node, threads, 1) : rows_demand(node, threads);
 }
 
 }  // namespace

@@ -19,43 +19,53 @@ struct Reglu {
 };
 
 struct Geglu {
+    ExpConstants c = ExpConstants::held();
+
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(gelu_of(d, x), g);
+        return hn::Mul(gelu_of(d, x, c), g);
     }
 };
 
 struct Swiglu {
+    ExpConstants c = ExpConstants::held();
+
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(silu_of(d, x), g);
+        return hn::Mul(silu_of(d, x, c), g);
     }
 };
 
 struct GegluErf {
+    ExpConstants c = ExpConstants::held();
+
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(gelu_erf_of(d, x), g);
+        return hn::Mul(gelu_erf_of(d, x, c), g);
     }
 };
 
 struct GegluQuick {
+    ExpConstants c = ExpConstants::held();
+
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(gelu_quick_of(d, x), g);
+        return hn::Mul(gelu_quick_of(d, x, c), g);
     }
 };
 
 /// x is bounded from above, the factor on both sides, and the factor is one more.
 struct SwigluOai {
     float alpha, limit;
+    ExpConstants c = ExpConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
         const V high = hn::Set(d, limit);
         x = hn::Min(x, high);
         g = hn::Max(hn::Min(g, high), hn::Neg(high));
-        return hn::Mul(swish_of(d, x, hn::Mul(hn::Set(d, alpha), x)), hn::Add(g, hn::Set(d, 1.0f)));
+        return hn::Mul(swish_of(d, x, hn::Mul(hn::Set(d, alpha), x), c),
+                       hn::Add(g, hn::Set(d, 1.0f)));
     }
 };
 
@@ -97,11 +107,12 @@ void glu(const Tensor& node, const Task& task) {
 /// dx = dy * s * (1 + x * (1 - s)), s the sigmoid of x.
 void silu_back(const Tensor& node, const Task& task) {
     const Tensor &dy = *node.src[0], &x = *node.src[1];
+    const ExpConstants c = ExpConstants::held();
     for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
         map_span(node.type, row_at<const std::byte>(dy, row), row_at<const std::byte>(x, row),
-                 row_at(node, row), node.ne[0], [](auto d, auto gradient, auto v) HWY_ATTR {
-                     const auto one = hn::Set(d, 1.0f);
-                     const auto s = sigmoid_of(d, v);
+                 row_at(node, row), node.ne[0], [c](auto d, auto gradient, auto v) HWY_ATTR {
+                     const auto one = hn::Set(d, c.one);
+                     const auto s = sigmoid_of(d, v, c);
                      return hn::Mul(hn::Mul(gradient, s), hn::MulAdd(v, hn::Sub(one, s), one));
                  });
     });

@@ -5,28 +5,16 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
-#include "backends/cpu/kernel.hpp"
+#include "backends/cpu/kernels/elementwise/map_rows.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-/// y = s * x + b, row by row. x and y may be the same memory.
+/// y = s * x + b. x and y may be the same memory.
 void scale(const Tensor& node, const Task& task) {
     const auto [factor, bias] = unpack<ops::Scale::Params>(node);
-    const Tensor& x = *node.src[0];
-    const hn::ScalableTag<float> lanes;
-    const auto s = hn::Set(lanes, factor), b = hn::Set(lanes, bias);
-    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const std::int64_t n = node.ne[0];
-    for_rows(node, task.share(row_count(node)), [&, factor = factor, bias = bias](Row row) {
-        const float* from = row_at<const float>(x, row);
-        float* to = row_at<float>(node, row);
-        std::int64_t i = 0;
-        for (; i + step <= n; i += step) {
-            hn::StoreU(hn::MulAdd(hn::LoadU(lanes, from + i), s, b), lanes, to + i);
-        }
-        for (; i < n; ++i) to[i] = from[i] * factor + bias;
+    map_node(node, task, [factor = factor, bias = bias](auto d, auto x) HWY_ATTR {
+        return hn::MulAdd(x, hn::Set(d, factor), hn::Set(d, bias));
     });
 }
 
@@ -39,18 +27,17 @@ HWY_EXPORT(scale);
 namespace {
 
 std::string_view objection(const Tensor& node) {
-    const Tensor& x = *node.src[0];
-    if (x.type != GGML_TYPE_F32 || node.type != GGML_TYPE_F32) return "only f32";
-    if (x.nb[0] != sizeof(float) || node.nb[0] != sizeof(float)) return "rows are not dense";
-    return {};
+    return node.type == GGML_TYPE_F32 ? objection_to_map(node) : "only f32";
 }
 
 void run(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(scale)(node, task); }
 
+Demand demand(const Tensor& node, int threads) { return spans_demand(node, threads, 1); }
+
 }  // namespace
 
 extern const Kernel kScale{
-    .name = "scale_f32", .op = GGML_OP_SCALE, .objection = objection, .run = run};
+    .name = "scale_f32", .op = GGML_OP_SCALE, .objection = objection, .run = run, .demand = demand};
 
 }  // namespace heddle::cpu
 #endif

@@ -10,6 +10,7 @@ list(APPEND HEDDLE_CPU_SOURCES
   kernels/elementwise/triangle.cpp
   kernels/elementwise/unary.cpp)
 list(APPEND HEDDLE_CPU_TESTS
+  kernels/elementwise/accuracy_test.cpp
   kernels/elementwise/binary_test.cpp
   kernels/elementwise/generate_test.cpp
   kernels/elementwise/unary_test.cpp)

@@ -11,9 +11,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// A function of one vector; `expression` may use the tag d, the argument x, and one and zero.
+/// A function of one vector; `expression` may use the tag d, the argument x, one and zero, and c.
 #define HEDDLE_UNARY(name, expression)                       \
     struct name {                                            \
+        ExpConstants c = ExpConstants::held();               \
+                                                             \
         template <class D, class V>                          \
         HWY_INLINE V operator()(D d, V x) const {            \
             [[maybe_unused]] const V one = hn::Set(d, 1.0f); \
@@ -28,19 +30,19 @@ HEDDLE_UNARY(Sgn, hn::Sub(hn::IfThenElseZero(hn::Gt(x, zero), one),
                           hn::IfThenElseZero(hn::Lt(x, zero), one)));
 HEDDLE_UNARY(Step, hn::IfThenElseZero(hn::Gt(x, zero), one));
 HEDDLE_UNARY(Relu, hn::IfThenElseZero(hn::Gt(x, zero), x));
-HEDDLE_UNARY(Tanh, tanh_of(d, x));
-HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x)));
-HEDDLE_UNARY(Sigmoid, sigmoid_of(d, x));
-HEDDLE_UNARY(Gelu, gelu_of(d, x));
-HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x));
-HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x));
-HEDDLE_UNARY(Silu, silu_of(d, x));
+HEDDLE_UNARY(Tanh, tanh_of(d, x, c));
+HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x, c)));
+HEDDLE_UNARY(Sigmoid, sigmoid_of(d, x, c));
+HEDDLE_UNARY(Gelu, gelu_of(d, x, c));
+HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x, c));
+HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x, c));
+HEDDLE_UNARY(Silu, silu_of(d, x, c));
 HEDDLE_UNARY(HardSigmoid,
              hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));
 HEDDLE_UNARY(HardSwish, hn::Mul(x, HardSigmoid()(d, x)));
-HEDDLE_UNARY(Exp, exp_of(d, x));
-HEDDLE_UNARY(Expm1, expm1_of(d, x));
-HEDDLE_UNARY(Softplus, softplus_of(d, x));
+HEDDLE_UNARY(Exp, exp_of(d, x, c));
+HEDDLE_UNARY(Expm1, expm1_of(d, x, c));
+HEDDLE_UNARY(Softplus, softplus_of(d, x, c));
 HEDDLE_UNARY(Floor, hn::Floor(x));
 HEDDLE_UNARY(Ceil, hn::Ceil(x));
 HEDDLE_UNARY(Round, round_of(d, x));
@@ -49,12 +51,13 @@ HEDDLE_UNARY(Trunc, hn::Trunc(x));
 
 struct Xielu {
     ops::Unary::Params params;
+    ExpConstants c = ExpConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x) const {
         const V beta_x = hn::Mul(hn::Set(d, params.beta), x);
         const V right = hn::MulAdd(hn::Mul(hn::Set(d, params.alpha_p), x), x, beta_x);
-        const V growth = hn::Sub(expm1_of(d, hn::Min(x, hn::Set(d, params.eps))), x);
+        const V growth = hn::Sub(expm1_of(d, hn::Min(x, hn::Set(d, params.eps)), c), x);
         const V left = hn::MulAdd(growth, hn::Set(d, params.alpha_n), beta_x);
         return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), right, left);
     }

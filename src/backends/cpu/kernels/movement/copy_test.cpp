@@ -70,7 +70,8 @@ TEST(Copy, ConvertsPlainTypesInAnyLayout) {
 TEST(Copy, TransposesInTiles) {
     // Whole tiles and parts of them, long and short ones, with and without conversion.
     for (const Extents& extent :
-         {Extents{130, 37, 2, 1}, Extents{3, 700, 1, 2}, Extents{700, 3, 2, 1}}) {
+         {Extents{130, 37, 2, 1}, Extents{3, 700, 1, 2}, Extents{700, 3, 2, 1},
+          Extents{64, 96, 1, 1}, Extents{15, 9, 3, 1}}) {
         for (const auto& [from, to] :
              {std::pair{GGML_TYPE_F32, GGML_TYPE_F32}, std::pair{GGML_TYPE_F16, GGML_TYPE_F16},
               std::pair{GGML_TYPE_I64, GGML_TYPE_I64}, std::pair{GGML_TYPE_F32, GGML_TYPE_F16},
@@ -132,6 +133,53 @@ TEST(Copy, CountsBeyondTwoMillionRows) {
         ASSERT_EQ(numbers[i], 2 * i);
         ASSERT_EQ(numbers[rows + i], 2 * i + 1);
     }
+    bench.expect_intact();
+}
+
+TEST(Copy, GoesPastTheCachesWhereTheyAreTooSmall) {
+    constexpr std::int64_t n = 2112;  // lines are whole; with one less they are not
+    for (const std::int64_t extent : {n, n - 1}) {
+        for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {
+            SCOPED_TRACE(testing::Message() << extent << ' ' << name_of(type));
+            Workbench bench;
+            Tensor* x = bench.tensor(type, {extent, type == GGML_TYPE_F32 ? n : 2 * n, 1, 1});
+            auto* words = static_cast<std::uint16_t*>(x->data);
+            for (std::size_t i = 0; i < byte_size(*x) / 2; ++i) {
+                words[i] = static_cast<std::uint16_t>(i * 40503u >> 5);
+            }
+            for (Tensor* from : {bench.permuted(x, {1, 0, 2, 3}), x}) {
+                Tensor* y = bench.node<ops::Dup>({}, {from});
+                for_each_target([&] { ASSERT_TRUE(run_node(*y, 2)); });
+                const std::size_t size = size_of(type);
+                for (std::int64_t i1 = 0; i1 < y->ne[1]; ++i1) {
+                    for (std::int64_t i0 = 0; i0 < y->ne[0]; ++i0) {
+                        const bool same = std::memcmp(at(*y, i0, i1), at(*from, i0, i1), size) == 0;
+                        ASSERT_TRUE(same) << i0 << ", " << i1;
+                    }
+                }
+            }
+            bench.expect_intact();
+        }
+    }
+}
+
+TEST(Copy, ConvertsPastTheCaches) {
+    constexpr std::int64_t n = 1 << 20;
+    Workbench bench;
+    Tensor* x = bench.tensor(GGML_TYPE_F32, {n, 7, 1, 1});
+    auto* values = static_cast<float*>(x->data);
+    for (std::int64_t i = 0; i < 7 * n; ++i) values[i] = static_cast<float>(i % 8191) - 4000;
+    Tensor* whole = bench.tensor(GGML_TYPE_F16, {n + 3, 7, 1, 1});
+    Tensor* y = bench.slice(whole, {1, 0, 0, 0}, {n, 7, 1, 1});
+    ASSERT_TRUE(run_node(*copy_into(bench, x, y), 3));
+    for (std::int64_t row = 0; row < 7; ++row) {
+        for (std::int64_t i = 0; i < n; ++i) {
+            ASSERT_EQ(*at<std::uint16_t>(*y, i, row), f32_to_f16(*at<float>(*x, i, row))) << i;
+        }
+    }
+    const auto* edges = static_cast<const unsigned char*>(whole->data);
+    EXPECT_EQ(edges[0], 0x3C);
+    EXPECT_EQ(edges[2 * n + 2], 0x3C);
     bench.expect_intact();
 }
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "backends/cpu/kernels/movement/past_caches.hpp"
+#include "backends/cpu/kernels/movement/transpose.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -46,15 +50,51 @@ struct Stretch {
 /// Bytes of a buffer for what is not dense; as many as the largest unit, 256 floats, and more.
 constexpr std::size_t kBufferSize = 4096;
 
+/// More than this, read and written together, is more than caches hold.
+constexpr double kCacheBytes = 32 << 20;
+
+bool goes_past_caches(const Copy& copy) {
+    return static_cast<double>(copy.to.count()) *
+               static_cast<double>(copy.from.unit + copy.to.unit) >
+           kCacheBytes;
+}
+
+/// Orders the loops around the innermost one as the source lies. Reads are waited for and fetched
+/// ahead where they are in order; writes past the caches are neither.
+void read_in_order(Copy& copy) {
+    if (!copy.is_aligned) return;
+    for (std::size_t d = 2; d < copy.from.rank; ++d) {
+        for (std::size_t e = d; e > 1; --e) {
+            if (copy.from.axes[e].stride >= copy.from.axes[e - 1].stride) break;
+            std::swap(copy.from.axes[e], copy.from.axes[e - 1]);
+            std::swap(copy.to.axes[e], copy.to.axes[e - 1]);
+        }
+    }
+}
+
+/// Converts a dense stretch, a piece at a time, on the way past the caches.
+void convert_past_caches(const Copy& copy, const Stretch& stretch) {
+    alignas(64) std::byte converted[kBufferSize];
+    const auto from_unit = static_cast<std::int64_t>(copy.from.unit);
+    const auto to_unit = static_cast<std::int64_t>(copy.to.unit);
+    const std::int64_t chunk = static_cast<std::int64_t>(kBufferSize) / to_unit;
+    for (std::int64_t i = 0; i < stretch.count; i += chunk) {
+        const std::int64_t n = std::min(chunk, stretch.count - i);
+        copy.convert(stretch.from + i * from_unit, converted, n * copy.elements_per_unit);
+        copy_past_caches(converted, stretch.to + i * to_unit,
+                         static_cast<std::size_t>(n * to_unit));
+    }
+}
+
 /// Gathers what is not dense, converts, scatters what is not dense.
-void convert_stretch(const Copy& copy, const Stretch& stretch) {
+void convert_stretch(const Copy& copy, const Stretch& stretch, bool past_caches) {
     const auto from_unit = static_cast<std::int64_t>(copy.from.unit);
     const auto to_unit = static_cast<std::int64_t>(copy.to.unit);
     const bool from_dense = stretch.from_stride == from_unit;
     const bool to_dense = stretch.to_stride == to_unit;
     if (from_dense && to_dense) {
-        copy.convert(stretch.from, stretch.to, stretch.count * copy.elements_per_unit);
-        return;
+        if (past_caches) return convert_past_caches(copy, stretch);
+        return copy.convert(stretch.from, stretch.to, stretch.count * copy.elements_per_unit);
     }
     alignas(64) std::byte gathered[kBufferSize];
     alignas(64) std::byte converted[kBufferSize];
@@ -73,7 +113,7 @@ void convert_stretch(const Copy& copy, const Stretch& stretch) {
     }
 }
 
-void copy_stretches(const Copy& copy, const Task& task) {
+void copy_stretches(const Copy& copy, bool past_caches, const Task& task) {
     // Parts begin at whole cache lines of a dense destination.
     const auto group = std::max<std::int64_t>(1, 64 / static_cast<std::int64_t>(copy.to.unit));
     const std::int64_t count = copy.to.count();
@@ -82,13 +122,16 @@ void copy_stretches(const Copy& copy, const Task& task) {
     if (begin >= end) return;
     Cursor from(copy.from, begin), to(copy.to, begin);
     const bool is_bitwise = copy.convert.is_bitwise();
+    const bool is_dense = copy.from.is_dense() && copy.to.is_dense();
     const std::int64_t from_stride = copy.from.axes[0].stride, to_stride = copy.to.axes[0].stride;
     for (std::int64_t i = begin; i < end;) {
         const std::int64_t n = std::min({from.left(), to.left(), end - i});
-        if (is_bitwise) {
+        if (is_bitwise && is_dense && past_caches) {
+            copy_past_caches(from.here(), to.here(), static_cast<std::size_t>(n) * copy.to.unit);
+        } else if (is_bitwise) {
             move_units(from.here(), from_stride, to.here(), to_stride, n, copy.to.unit);
         } else {
-            convert_stretch(copy, {from.here(), from_stride, to.here(), to_stride, n});
+            convert_stretch(copy, {from.here(), from_stride, to.here(), to_stride, n}, past_caches);
         }
         i += n;
         from.advance(n);
@@ -117,36 +160,45 @@ std::size_t transposed_axis(const Copy& copy) {
     return 0;
 }
 
-/// Reads line by line: strides are often multiples of 4096 bytes, and lines that far apart drive
-/// each other out of the cache before they could be read a second time. Lines that hold only few
-/// units are close to each other.
+/// Words of 2 and 4 bytes have a fast way. Tiles with a short side are moved along the long one.
 template <class Word>
-void transpose_tile(const std::byte* from, std::int64_t from_stride, std::byte* to,
-                    std::int64_t to_stride, std::int64_t length, std::int64_t width) {
+void transpose_tile(const Transposition& tile, bool past_caches) {
     constexpr std::int64_t size = sizeof(Word);
-    if (width < kShortSide) {
-        for (std::int64_t j = 0; j < width; ++j) {
-            move_words<Word>(from + j * size, from_stride, to + j * to_stride, size, length);
+    if (tile.columns < kShortSide) {
+        for (std::int64_t j = 0; j < tile.columns; ++j) {
+            move_words<Word>(tile.from + j * size, tile.from_stride, tile.to + j * tile.to_stride,
+                             size, tile.rows);
         }
-        return;
-    }
-    for (std::int64_t i = 0; i < length; ++i) {
-        move_words<Word>(from + i * from_stride, size, to + i * size, to_stride, width);
+    } else if (tile.rows >= kShortSide && size == 2) {
+        transpose_words_of_2(tile, past_caches);
+    } else if (tile.rows >= kShortSide && size == 4) {
+        transpose_words_of_4(tile, past_caches);
+    } else {
+        for (std::int64_t i = 0; i < tile.rows; ++i) {
+            move_words<Word>(tile.from + i * tile.from_stride, size, tile.to + i * size,
+                             tile.to_stride, tile.columns);
+        }
     }
 }
 
 /// How a copy whose source is dense along another axis than its destination is cut into tiles.
 struct Tiling {
     std::int64_t length, width;  ///< of all of it, in units
+    std::int64_t shift;          ///< units that the first tile is shorter
     std::int64_t tile_length, tile_width;
     std::int64_t rows, tiles_per_plane, tiles;
 
-    Tiling(const Layout& to, std::size_t axis, std::int64_t size)
+    /// `in_lines`: tiles begin where lines of the destination do.
+    Tiling(const Layout& to, std::size_t axis, std::int64_t size, bool in_lines)
         : length(to.axes[0].extent),
           width(to.axes[axis].extent),
+          shift(in_lines
+                    ? static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to.data) % kLine) /
+                          size
+                    : 0),
           tile_length(std::min(kTileLength, length)),
           tile_width(kTileSize / (tile_length * kLine) * (kLine / size)),
-          rows((length + tile_length - 1) / tile_length),
+          rows((length + shift + tile_length - 1) / tile_length),
           tiles_per_plane(rows * ((width + tile_width - 1) / tile_width)),
           tiles(to.count() / (length * width) * tiles_per_plane) {}
 };
@@ -163,30 +215,33 @@ std::byte* plane_of(const Layout& layout, std::size_t axis, std::int64_t number)
 }
 
 template <class Word>
-void copy_transposed(const Copy& copy, std::size_t axis, const Task& task) {
-    const Tiling tiling(copy.to, axis, sizeof(Word));
+void copy_transposed(const Copy& copy, std::size_t axis, bool past_caches, const Task& task) {
+    const Tiling tiling(copy.to, axis, sizeof(Word), past_caches);
     const std::int64_t from_stride = copy.from.axes[0].stride;
     const std::int64_t to_stride = copy.to.axes[axis].stride;
     const std::int64_t row = tiling.tile_length * static_cast<std::int64_t>(sizeof(Word));
+    // Words that have no fast way are gathered before they are written.
     const bool is_direct =
-        copy.convert.is_bitwise() && (tiling.length < kShortSide || tiling.width < kShortSide);
+        copy.convert.is_bitwise() && (sizeof(Word) == 2 || sizeof(Word) == 4 ||
+                                      tiling.length < kShortSide || tiling.width < kShortSide);
     alignas(64) std::byte buffer[kTileSize];
     const Range range = task.share(tiling.tiles);
     for (std::int64_t tile = range.begin; tile < range.end; ++tile) {
         const std::int64_t in_plane = tile % tiling.tiles_per_plane;
-        const std::int64_t i = in_plane % tiling.rows * tiling.tile_length;
+        const std::int64_t begin = in_plane % tiling.rows * tiling.tile_length - tiling.shift;
+        const std::int64_t i = std::max<std::int64_t>(begin, 0);
         const std::int64_t j = in_plane / tiling.rows * tiling.tile_width;
-        const std::int64_t length = std::min(tiling.tile_length, tiling.length - i);
+        const std::int64_t length = std::min(begin + tiling.tile_length, tiling.length) - i;
         const std::int64_t width = std::min(tiling.tile_width, tiling.width - j);
         const std::byte* from = plane_of(copy.from, axis, tile / tiling.tiles_per_plane) +
                                 i * from_stride + j * copy.from.axes[axis].stride;
         std::byte* to = plane_of(copy.to, axis, tile / tiling.tiles_per_plane) +
                         i * copy.to.axes[0].stride + j * to_stride;
         if (is_direct) {
-            transpose_tile<Word>(from, from_stride, to, to_stride, length, width);
+            transpose_tile<Word>({from, from_stride, to, to_stride, length, width}, past_caches);
             continue;
         }
-        transpose_tile<Word>(from, from_stride, buffer, row, length, width);
+        transpose_tile<Word>({from, from_stride, buffer, row, length, width}, false);
         for (std::int64_t k = 0; k < width; ++k) {
             copy.convert(buffer + k * row, to + k * to_stride, length);
         }
@@ -239,10 +294,19 @@ std::string_view objection_to_copy(const Tensor& x, const Tensor& y) {
 
 void run_copy(const Copy& copy, const Task& task) {
     if (copy.to.count() == 0 || is_same_memory(copy)) return;
-    const std::size_t axis = transposed_axis(copy);
-    if (axis == 0) return copy_stretches(copy, task);
-    with_word(copy.from.unit,
-              [&](auto word) { copy_transposed<decltype(word)>(copy, axis, task); });
+    const bool past_caches = goes_past_caches(copy);
+    if (const std::size_t axis = transposed_axis(copy); axis == 0 && past_caches) {
+        Copy ordered = copy;
+        read_in_order(ordered);
+        copy_stretches(ordered, true, task);
+    } else if (axis == 0) {
+        copy_stretches(copy, false, task);
+    } else {
+        with_word(copy.from.unit, [&](auto word) {
+            copy_transposed<decltype(word)>(copy, axis, past_caches, task);
+        });
+    }
+    if (past_caches) finish_past_caches();
 }
 
 int copy_tasks(const Tensor& x, const Tensor& y, int threads) {

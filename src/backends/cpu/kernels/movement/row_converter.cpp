@@ -19,7 +19,22 @@ ggml_to_float_t reader_of(Type type) {
     if (type == GGML_TYPE_F16) return f16_to_f32_row;
     if (type == GGML_TYPE_BF16) return bf16_to_f32_row;
     if (type == GGML_TYPE_I32) return i32_to_f32_row;
+    if (const DecodeRow decode = exact_decode_of(type); decode != nullptr) return decode;
     return quant::traits_of(type).to_float;
+}
+
+/// Other block types search for the best scales.
+bool has_quick_encoder(Type type) {
+    switch (type) {
+        case GGML_TYPE_Q8_0:
+        case GGML_TYPE_Q4_0:
+        case GGML_TYPE_Q4_1:
+        case GGML_TYPE_Q5_0:
+        case GGML_TYPE_Q5_1:
+            return true;
+        default:
+            return false;
+    }
 }
 
 bool is_half(Type type) { return type == GGML_TYPE_F16 || type == GGML_TYPE_BF16; }
@@ -70,8 +85,8 @@ void RowConverter::through_floats(const void* from, void* to, std::int64_t n) co
 
 double RowConverter::flops_per_element() const {
     if (is_bitwise()) return 0;
-    if (block_size(to_) > 1) return 32;
-    return block_size(from_) > 1 ? 4 : 1;
+    if (block_size(to_) > 1) return has_quick_encoder(to_) ? 4 : 64;
+    return block_size(from_) > 1 && exact_decode_of(from_) == nullptr ? 4 : 1;
 }
 
 }  // namespace heddle::cpu

@@ -26,7 +26,38 @@ bool has_row(const Tensor& table, std::int64_t number, std::int64_t i0, const Ta
     return false;
 }
 
-int tasks_for(const RowConverter& convert, const Tensor& moved, std::int64_t pieces, int threads) {
+/// Elements of a row that are moved together: whole blocks of every type.
+constexpr std::int64_t kSegment = 2048;
+
+std::int64_t segments_of(const Tensor& t) { return (t.ne[0] + kSegment - 1) / kSegment; }
+
+/// Calls `body(row, first, n)` for the task's share of the rows of `t`: elements `first` up to
+/// `first + n` of a row. Long rows are cut, so that few of them are work for all tasks.
+template <class Body>
+void for_segments(const Tensor& t, const Task& task, Body&& body) {
+    const std::int64_t segments = segments_of(t);
+    if (segments <= 1) {
+        for_rows(t, task.share(row_count(t)), [&](Row row) { body(row, 0, t.ne[0]); });
+        return;
+    }
+    const Range share = task.share(row_count(t) * segments);
+    for (std::int64_t piece = share.begin; piece < share.end;) {
+        const std::int64_t number = piece / segments, first = piece % segments;
+        const std::int64_t count = std::min(segments - first, share.end - piece);
+        const std::int64_t end = std::min((first + count) * kSegment, t.ne[0]);
+        for_rows(t, {number, number + 1},
+                 [&](Row row) { body(row, first * kSegment, end - first * kSegment); });
+        piece += count;
+    }
+}
+
+/// Element `first` of a row, where a block begins.
+std::byte* element_at(std::byte* row, Type type, std::int64_t first) {
+    return row + row_size(type, first);
+}
+
+int tasks_for(const RowConverter& convert, const Tensor& moved, int threads) {
+    const std::int64_t pieces = row_count(moved) * segments_of(moved);
     const auto n = static_cast<double>(element_count(moved));
     const auto bytes_of = [](Type type) {
         return static_cast<double>(size_of(type)) / static_cast<double>(block_size(type));
@@ -54,17 +85,18 @@ std::string_view get_objection(const Tensor& node) {
 void get(const Tensor& node, const Task& task) {
     const Tensor &x = *node.src[0], &rows = *node.src[1];
     const RowConverter convert = *RowConverter::between(x.type, node.type);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_segments(node, task, [&](Row row, std::int64_t first, std::int64_t n) {
         const std::int64_t number = row_number(rows, row.i1, row.i2, row.i3);
         if (!has_row(x, number, row.i1, task)) return;
-        convert(at(x, 0, number, row.i2, row.i3), row_at(node, row), x.ne[0]);
+        convert(element_at(at(x, 0, number, row.i2, row.i3), x.type, first),
+                element_at(row_at(node, row), node.type, first), n);
     });
 }
 
 Demand get_demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
-    return {.tasks = tasks_for(*RowConverter::between(node.src[0]->type, node.type), node,
-                               row_count(node), threads)};
+    return {.tasks =
+                tasks_for(*RowConverter::between(node.src[0]->type, node.type), node, threads)};
 }
 
 // ---- set_rows ----------------------------------------------------------------------------------
@@ -92,19 +124,19 @@ std::string_view set_objection(const Tensor& node) {
 void set(const Tensor& node, const Task& task) {
     const Tensor &x = *node.src[0], &rows = *node.src[1];
     const RowConverter convert = *RowConverter::between(x.type, node.type);
-    for_rows(x, task.share(row_count(x)), [&](Row row) {
+    for_segments(x, task, [&](Row row, std::int64_t first, std::int64_t n) {
         const std::int64_t number =
             row_number(rows, row.i1, row.i2 % rows.ne[1], row.i3 % rows.ne[2]);
         if (!has_row(node, number, row.i1, task)) return;
-        convert(row_at(x, row), at(node, 0, number, row.i2, row.i3), x.ne[0]);
+        convert(element_at(row_at(x, row), x.type, first),
+                element_at(at(node, 0, number, row.i2, row.i3), node.type, first), n);
     });
 }
 
 Demand set_demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
     const Tensor& x = *node.src[0];
-    return {.tasks =
-                tasks_for(*RowConverter::between(x.type, node.type), x, row_count(x), threads)};
+    return {.tasks = tasks_for(*RowConverter::between(x.type, node.type), x, threads)};
 }
 
 // ---- get_rows_back -----------------------------------------------------------------------------

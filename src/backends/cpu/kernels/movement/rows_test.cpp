@@ -40,6 +40,26 @@ TEST(GetRows, FollowsStridesOfTheTableAndOfTheNumbers) {
     expect_exactly(bench, *bench.node<ops::GetRows>({}, {x, rows}), taken_rows(*x, *rows));
 }
 
+TEST(GetRows, CutsFewLongRows) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q6_K}) {
+        SCOPED_TRACE(name_of(type));
+        Workbench bench;
+        Tensor* x = bench.random(type, {65536 + 256, 3, 1, 1});
+        Tensor* y =
+            bench.node<ops::GetRows>({}, {x, bench.numbers(GGML_TYPE_I32, {2, 1, 1, 1}, {2, 0})});
+        EXPECT_GT(demand_of(*choose_kernel(*y), *y, 4).tasks, 2);
+        const std::vector<double> table = values_of(*x);
+        std::vector<double> expected(table.end() - x->ne[0], table.end());
+        expected.insert(expected.end(), table.begin(), table.begin() + x->ne[0]);
+        for (const int tasks : {1, 2, 5}) {
+            std::memset(y->data, 0, byte_size(*y));
+            ASSERT_TRUE(run_node(*y, tasks));
+            expect_close(*y, expected, 0, 0);
+        }
+        bench.expect_intact();
+    }
+}
+
 TEST(GetRows, SaysWhichNumberIsOutOfRange) {
     for (const std::int32_t wrong : {-1, 5}) {
         Workbench bench;
@@ -105,6 +125,14 @@ void expect_set_rows(Workbench& bench, Tensor* x, Tensor* rows, Tensor* table, d
         expect_close(*table, expected, error, error);
         bench.expect_intact();
     });
+}
+
+TEST(SetRows, CutsFewLongRows) {
+    Workbench bench;
+    Tensor* x = bench.random(GGML_TYPE_F32, {6000, 1, 1, 1});
+    Tensor* rows = bench.numbers(GGML_TYPE_I64, {1, 1, 1, 1}, {1});
+    expect_set_rows(bench, x, rows, bench.random(GGML_TYPE_F32, {6000, 3, 1, 1}), 0);
+    expect_set_rows(bench, x, rows, bench.random(GGML_TYPE_F16, {6000, 3, 1, 1}), 0x1p-11);
 }
 
 TEST(SetRows, ConvertsToTheTypeOfTheTable) {

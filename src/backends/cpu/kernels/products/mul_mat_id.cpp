@@ -70,12 +70,10 @@ struct Mixture {
 
     static std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
 
-    void prepare(const Task& task) const {
-        const Range range = task.share(row_count(b));
-        std::int64_t number = range.begin;
-        for_rows(b, range, [&](Row row) {
+    void prepare_row_of_b(std::int64_t number, std::byte* scratch) const {
+        for_rows(b, {number, number + 1}, [&](Row row) {
             prepare_row(multiplier, b.type, row_at(b, row),
-                        task.scratch + static_cast<std::size_t>(number++) * pitch, b.ne[0]);
+                        scratch + static_cast<std::size_t>(number) * pitch, b.ne[0]);
         });
     }
 
@@ -284,9 +282,11 @@ private:
 void run(const Tensor& node, const Task& task) {
     const Mixture mixture(node);
     if (is_empty(node)) return;
-    if (mixture.pitch != 0) mixture.prepare(task);
-    if (task.index == 0) mixture.sort_columns(task);
-    task.sync();
+    const std::int64_t rows = mixture.pitch != 0 ? row_count(mixture.b) : 0;
+    task.prepare(1 + rows, [&](std::int64_t piece) {
+        if (piece == 0) return mixture.sort_columns(task);
+        mixture.prepare_row_of_b(piece - 1, task.scratch);
+    });
     MixtureTask part(mixture, task);
     if (mixture.all_strips_size() + mixture.all_streams_size() > 0) {
         part.arrange();

@@ -1,7 +1,9 @@
 list(APPEND HEDDLE_CPU_SOURCES
   dot/convert.cpp
+  dot/decode.cpp
   dot/dot.cpp
   dot/encode.cpp
+  dot/encode_nibbles.cpp
   dot/float_strips.cpp
   dot/grid_dot.cpp
   dot/k_code_strips.cpp
@@ -21,6 +23,8 @@ list(APPEND HEDDLE_CPU_SOURCES
   kernels/products/mul_mat_id.cpp
   kernels/products/out_prod.cpp)
 list(APPEND HEDDLE_CPU_TESTS
+  dot/codec_bits_test.cpp
   dot/convert_test.cpp
   dot/dot_test.cpp
+  dot/stream_test.cpp
   kernels/products/products_test.cpp)

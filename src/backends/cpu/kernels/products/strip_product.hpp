@@ -120,28 +120,38 @@ void multiply_strips(const StripKernel& kernel, const std::byte* row_strips, std
     }
 }
 
+/// With no more strips of columns than this, a strip of rows is multiplied as soon as it is packed:
+/// it comes from the first cache then. With more, strips of columns are what should stay near.
+inline constexpr std::int64_t kFewStrips = 4;
+
 /// The products of up to `kPieceRows` rows and columns `columns`, the first of which begins a
 /// strip. `strips` is the strip of column 0, `out_of(column)` where the results of a column go.
 template <class OutOf>
 void multiply_piece(const StripKernel& kernel, const Panel& panel, const std::byte* strips,
                     Range columns, OutOf out_of, std::byte* buffer) {
     const std::size_t pitch = kernel.column_strip_size(panel.depth);
+    const std::int64_t width = columns.end - columns.begin;
     strips += static_cast<std::size_t>(columns.begin / kernel.columns) * pitch;
+    const std::int64_t at_once =
+        blocks_of(width, kernel.columns) <= kFewStrips ? kernel.rows : panel.count;
     for (std::int64_t begin = 0; begin < panel.depth; begin += kernel.depth) {
         const std::int64_t left = panel.depth - begin;
         const std::int64_t count = left < kernel.depth ? left : kernel.depth;
-        std::byte* to = buffer;
-        for (std::int64_t r = 0; r < panel.count; r += kernel.rows) {
-            Panel part = panel;
-            part.rows += static_cast<std::size_t>(r) * panel.pitch;
-            part.count = panel.count - r < kernel.rows ? panel.count - r : kernel.rows;
-            kernel.pack_rows(part, begin, count, to);
-            to += kernel.row_strip_size(count);
+        for (std::int64_t first = 0; first < panel.count; first += at_once) {
+            const std::int64_t last = first + at_once < panel.count ? first + at_once : panel.count;
+            std::byte* to = buffer;
+            for (std::int64_t r = first; r < last; r += kernel.rows) {
+                Panel part = panel;
+                part.rows += static_cast<std::size_t>(r) * panel.pitch;
+                part.count = last - r < kernel.rows ? last - r : kernel.rows;
+                kernel.pack_rows(part, begin, count, to);
+                to += kernel.row_strip_size(count);
+            }
+            multiply_strips(
+                kernel, buffer, last - first, strips + kernel.column_strip_size(begin), pitch,
+                width, count, [&](std::int64_t c) { return out_of(columns.begin + c) + first; },
+                begin > 0);
         }
-        multiply_strips(
-            kernel, buffer, panel.count, strips + kernel.column_strip_size(begin), pitch,
-            columns.end - columns.begin, count,
-            [&](std::int64_t c) { return out_of(columns.begin + c); }, begin > 0);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/elementwise/spans.hpp"
 #include "backends/cpu/kernels/lanes.hpp"
+#include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
 #include "ops/backward.hpp"
 
@@ -21,54 +22,125 @@ void scale_row(const float* x, float* y, std::int64_t n, float centre, float fac
     });
 }
 
-void norm_row(const float* x, float* y, std::int64_t n, float eps) {
-    const auto count = static_cast<double>(n);
-    const auto centre = static_cast<float>(sum_of(x, n) / count);
-    const auto variance = static_cast<float>(sum_of_squares(x, n, centre) / count);
-    scale_row(x, y, n, centre, 1 / ::sqrtf(variance + eps));
-}
+/// What a row is scaled by.
+struct Scaling {
+    float centre, factor;
+};
 
-void rms_norm_row(const float* x, float* y, std::int64_t n, float eps) {
-    const auto mean = static_cast<float>(sum_of_products(x, x, n) / static_cast<double>(n));
-    scale_row(x, y, n, 0, 1 / ::sqrtf(mean + eps));
-}
+struct Centred {
+    /// Of a piece; squares are of the distances from its own mean.
+    struct Part {
+        double sum, squares;
+    };
+
+    static float mean_of(double sum, std::int64_t n) {
+        return static_cast<float>(sum / static_cast<double>(n));
+    }
+
+    static Part measure(const float* x, std::int64_t n) {
+        const double sum = sum_of(x, n);
+        return {sum, sum_of_squares(x, n, mean_of(sum, n))};
+    }
+
+    static Scaling combine(std::span<const Part> parts, std::int64_t n, float eps) {
+        double sum = 0, squares = 0;
+        for (const Part& part : parts) sum += part.sum;
+        const float centre = mean_of(sum, n);
+        std::int64_t index = 0;
+        for (const Part& part : parts) {
+            const auto [begin, end] = row_piece(index++, n);
+            const auto count = static_cast<double>(end - begin);
+            const double mean = static_cast<double>(mean_of(part.sum, end - begin));
+            const double shift = mean - static_cast<double>(centre);
+            squares += part.squares + shift * (2 * (part.sum - count * mean) + count * shift);
+        }
+        return {centre, 1 / ::sqrtf(mean_of(squares, n) + eps)};
+    }
+};
+
+/// Norms that know only how long a row is.
+struct SquaresOnly {
+    struct Part {
+        double squares;
+    };
+
+    static Part measure(const float* x, std::int64_t n) { return {sum_of_products(x, x, n)}; }
+
+    static double total(std::span<const Part> parts) {
+        double squares = 0;
+        for (const Part& part : parts) squares += part.squares;
+        return squares;
+    }
+};
+
+struct RootMeanSquare : SquaresOnly {
+    static Scaling combine(std::span<const Part> parts, std::int64_t n, float eps) {
+        const auto mean = static_cast<float>(total(parts) / static_cast<double>(n));
+        return {0, 1 / ::sqrtf(mean + eps)};
+    }
+};
 
 /// eps is the least length that a row is taken to have.
-void l2_norm_row(const float* x, float* y, std::int64_t n, float eps) {
-    const auto length = static_cast<float>(::sqrt(sum_of_products(x, x, n)));
-    scale_row(x, y, n, 0, 1 / (length > eps ? length : eps));
-}
+struct Length : SquaresOnly {
+    static Scaling combine(std::span<const Part> parts, std::int64_t, float eps) {
+        const auto length = static_cast<float>(::sqrt(total(parts)));
+        return {0, 1 / (length > eps ? length : eps)};
+    }
+};
 
-/// Applies `row_norm` to each row. Where elements of a row do not follow each other, they pass
-/// through this task's part of the scratch memory.
-template <class RowNorm>
-void norm_rows(const Tensor& node, const Task& task, RowNorm row_norm) {
+/// Where elements of a row do not follow each other, they pass through this task's part of the
+/// scratch memory.
+template <class Norm>
+void norm_strided_rows(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const float eps = unpack<ops::RowNorm::Params>(node).eps;
     const std::int64_t n = node.ne[0];
-    const bool dense_x = has_packed_rows(x), dense_y = has_packed_rows(node);
-    float* buffer = nullptr;
-    if (!dense_x || !dense_y) buffer = reinterpret_cast<float*>(task.scratch) + task.index * n;
+    using Part = typename Norm::Part;
+    const std::int64_t pieces = pieces_of_row(n);
+    auto* parts = reinterpret_cast<Part*>(task.scratch + static_cast<std::size_t>(task.index) *
+                                                             buffered_row_size(n));
+    auto* buffer = reinterpret_cast<float*>(parts + pieces);
     for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
-        const float* from = row_at<const float>(x, row);
-        float* to = row_at<float>(node, row);
-        if (!dense_x) {
-            for (std::int64_t i = 0; i < n; ++i) {
-                buffer[i] = *at<const float>(x, i, row.i1, row.i2, row.i3);
-            }
+        for (std::int64_t i = 0; i < n; ++i) {
+            buffer[i] = *at<const float>(x, i, row.i1, row.i2, row.i3);
         }
-        row_norm(dense_x ? from : buffer, dense_y ? to : buffer, n, eps);
-        if (!dense_y) {
-            for (std::int64_t i = 0; i < n; ++i) {
-                *at<float>(node, i, row.i1, row.i2, row.i3) = buffer[i];
-            }
+        for (std::int64_t i = 0; i < pieces; ++i) {
+            const auto [begin, end] = row_piece(i, n);
+            parts[i] = Norm::measure(buffer + begin, end - begin);
+        }
+        const std::span<const Part> all(parts, static_cast<std::size_t>(pieces));
+        const auto [centre, factor] = Norm::combine(all, n, eps);
+        scale_row(buffer, buffer, n, centre, factor);
+        for (std::int64_t i = 0; i < n; ++i) {
+            *at<float>(node, i, row.i1, row.i2, row.i3) = buffer[i];
         }
     });
 }
 
-void norm(const Tensor& node, const Task& task) { norm_rows(node, task, norm_row); }
-void rms_norm(const Tensor& node, const Task& task) { norm_rows(node, task, rms_norm_row); }
-void l2_norm(const Tensor& node, const Task& task) { norm_rows(node, task, l2_norm_row); }
+template <class Norm>
+void norm_rows(const Tensor& node, const Task& task) {
+    const Tensor& x = *node.src[0];
+    if (!has_packed_rows(x) || !has_packed_rows(node)) return norm_strided_rows<Norm>(node, task);
+    const float eps = unpack<ops::RowNorm::Params>(node).eps;
+    using Part = typename Norm::Part;
+    work_in_pieces<Part>(
+        node, task,
+        [&](Row row, Range range) HWY_ATTR {
+            return Norm::measure(row_at<const float>(x, row) + range.begin,
+                                 range.end - range.begin);
+        },
+        [&](Row, std::span<const Part> parts)
+            HWY_ATTR { return Norm::combine(parts, node.ne[0], eps); },
+        [&](Row row, Range range, const Part&, Scaling scaling) HWY_ATTR {
+            scale_row(row_at<const float>(x, row) + range.begin,
+                      row_at<float>(node, row) + range.begin, range.end - range.begin,
+                      scaling.centre, scaling.factor);
+        });
+}
+
+void norm(const Tensor& node, const Task& task) { norm_rows<Centred>(node, task); }
+void rms_norm(const Tensor& node, const Task& task) { norm_rows<RootMeanSquare>(node, task); }
+void l2_norm(const Tensor& node, const Task& task) { norm_rows<Length>(node, task); }
 
 /// The channels `range` of one batch, as stretches that are dense in x and y: planes, or their
 /// rows.
@@ -195,12 +267,12 @@ void run_rms_norm_back(const Tensor& node, const Task& task) {
     HWY_DYNAMIC_DISPATCH(rms_norm_back)(node, task);
 }
 
-Demand strided_demand(const Tensor& node, int threads) {
-    Demand demand = rows_demand(node, threads);
-    if (!has_packed_rows(*node.src[0]) || !has_packed_rows(node)) {
-        demand.scratch = static_cast<std::size_t>(demand.tasks) *
-                         static_cast<std::size_t>(node.ne[0]) * sizeof(float);
+Demand norm_demand(const Tensor& node, int threads) {
+    if (has_packed_rows(*node.src[0]) && has_packed_rows(node)) {
+        return pieces_demand(node, 2.0 * static_cast<double>(byte_size(node)), 0, threads);
     }
+    Demand demand = rows_demand(node, threads);
+    demand.scratch = static_cast<std::size_t>(demand.tasks) * buffered_row_size(node.ne[0]);
     return demand;
 }
 
@@ -216,16 +288,17 @@ extern const Kernel kNorm{.name = "norm",
                           .op = GGML_OP_NORM,
                           .objection = strided_objection,
                           .run = run_norm,
-                          .demand = strided_demand};
+                          .demand = norm_demand};
 extern const Kernel kRmsNorm{.name = "rms_norm",
                              .op = GGML_OP_RMS_NORM,
                              .objection = rms_norm_objection,
-                             .run = run_rms_norm};
+                             .run = run_rms_norm,
+                             .demand = norm_demand};
 extern const Kernel kL2Norm{.name = "l2_norm",
                             .op = GGML_OP_L2_NORM,
                             .objection = strided_objection,
                             .run = run_l2_norm,
-                            .demand = strided_demand};
+                            .demand = norm_demand};
 extern const Kernel kGroupNorm{.name = "group_norm",
                                .op = GGML_OP_GROUP_NORM,
                                .objection = group_norm_objection,

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/elementwise/spans.hpp"
 #include "backends/cpu/kernels/lanes.hpp"
+#include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
 #include "core/half.hpp"
 
@@ -56,10 +57,20 @@ double sum_of_piece(const Tensor& x, std::int64_t index, std::int64_t count) {
 template <class Finish>
 void reduce_rows(const Tensor& node, const Task& task, Finish finish) {
     const Tensor& x = *node.src[0];
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
-        const double sum = sum_of_row(x.type, row_at<const std::byte>(x, row), x.nb[0], x.ne[0]);
-        *row_at<float>(node, row) = finish(static_cast<float>(sum));
-    });
+    work_in_pieces<double>(
+        x, task,
+        [&](Row row, Range range) HWY_ATTR {
+            return sum_of_row(x.type, at<const std::byte>(x, range.begin, row.i1, row.i2, row.i3),
+                              x.nb[0], range.end - range.begin);
+        },
+        [](Row, std::span<const double> sums) {
+            double total = 0;
+            for (const double sum : sums) total += sum;
+            return static_cast<float>(total);
+        },
+        [&](Row row, Range range, double, float sum) HWY_ATTR {
+            if (range.begin == 0) *row_at<float>(node, row) = finish(sum);
+        });
 }
 
 void sum_rows(const Tensor& node, const Task& task) {
@@ -176,6 +187,11 @@ void run_sum_rows(const Tensor& node, const Task& task) {
 }
 void run_mean(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(mean)(node, task); }
 
+Demand per_row_demand(const Tensor& node, int threads) {
+    const Tensor& x = *node.src[0];
+    return pieces_demand(x, static_cast<double>(byte_size(x)), 0, threads);
+}
+
 // ---- ARGMAX ----
 
 std::string_view argmax_objection(const Tensor& node) {
@@ -204,9 +220,13 @@ extern const Kernel kSum{.name = "sum",
 extern const Kernel kSumRows{.name = "sum_rows",
                              .op = GGML_OP_SUM_ROWS,
                              .objection = per_row_objection,
-                             .run = run_sum_rows};
-extern const Kernel kMean{
-    .name = "mean", .op = GGML_OP_MEAN, .objection = per_row_objection, .run = run_mean};
+                             .run = run_sum_rows,
+                             .demand = per_row_demand};
+extern const Kernel kMean{.name = "mean",
+                          .op = GGML_OP_MEAN,
+                          .objection = per_row_objection,
+                          .run = run_mean,
+                          .demand = per_row_demand};
 extern const Kernel kArgmax{.name = "argmax",
                             .op = GGML_OP_ARGMAX,
                             .objection = argmax_objection,

@@ -69,6 +69,24 @@ TEST(CpuSumRows, AddsUpEachRow) {
     }
 }
 
+TEST(CpuSumRows, SharesALongRowAndGivesTheSameBits) {
+    for (const std::int64_t rows : {1, 3}) {
+        Workbench bench;
+        Tensor* x = bench.random(GGML_TYPE_F32, {100003, rows, 1, 1}, -0.9, 1.1);
+        Tensor* y = bench.node<ops::SumRows>({}, {x});
+        expect_result(bench, *y, row_sums(*x), 1e-6);
+        ASSERT_TRUE(run_node(*y, 1));
+        const std::vector<double> once = values_of(*y);
+        for (const int tasks : {2, 5, 16}) {
+            ASSERT_TRUE(run_node(*y, tasks));
+            EXPECT_EQ(values_of(*y), once);
+        }
+        EXPECT_EQ(demand_of(*choose_kernel(*y), *y, 2).tasks, 2);
+        ASSERT_TRUE(run_demanded(*y, 4));
+        EXPECT_EQ(values_of(*y), once);
+    }
+}
+
 TEST(CpuMean, DividesBySizeAndIsNanForEmptyRows) {
     for (const std::int64_t n : {1, 32, 33, 32769}) {
         Workbench bench;

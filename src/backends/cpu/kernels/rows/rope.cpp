@@ -17,55 +17,74 @@ namespace heddle::cpu::HWY_NAMESPACE {
 struct RopeScratch {
     float* per_position;
     std::int32_t* axis;
-    float* cosine;
-    float* sine;
+    float* cosine;  ///< where pairs are neighbours, one for each element and not one for each pair
+    float* sine;    ///< the same, and the first of a pair is negative
     float* row;
 
     RopeScratch(const Task& task, std::int64_t n) {
-        auto* memory = reinterpret_cast<float*>(task.scratch) + task.index * 5 * n;
+        const std::int64_t pitch = rope_pitch(n);
+        auto* memory = reinterpret_cast<float*>(task.scratch) + task.index * 5 * pitch;
         per_position = memory;
-        axis = reinterpret_cast<std::int32_t*>(memory + n);
-        cosine = memory + 2 * n;
-        sine = memory + 3 * n;
-        row = memory + 4 * n;
+        axis = reinterpret_cast<std::int32_t*>(memory + pitch);
+        cosine = memory + 2 * pitch;
+        sine = memory + 3 * pitch;
+        row = memory + 4 * pitch;
     }
 };
 
-/// Cosines and sines of the angles of token `i2`.
+/// Cosines and sines of the angles of token `i2`. Whole vectors: the scratch memory is long enough.
 void turn_table(const RopeAngles& angles, const Tensor& positions, std::int64_t tokens,
                 std::int64_t i2, const RopeScratch& scratch) {
-    float position[4] = {};
-    const int count = ops::Rotation::has_four_positions(angles.params.mode) ? 4 : 1;
-    for (int k = 0; k < count; ++k) {
-        position[k] = static_cast<float>(*at<const std::int32_t>(positions, i2 + k * tokens));
+    const Floats d;
+    const std::int64_t step = lane_count(d);
+    const auto position_at = [&](std::int64_t k) {
+        return static_cast<float>(*at<const std::int32_t>(positions, i2 + k * tokens));
+    };
+    const float first = position_at(0);
+    const bool has_axes = ops::Rotation::has_four_positions(angles.params.mode);
+    if (has_axes) {
+        const float position[] = {first, position_at(1), position_at(2), position_at(3)};
+        for (std::int64_t p = 0; p < angles.pairs; ++p) {
+            scratch.row[p] = position[scratch.axis[p]] * scratch.per_position[p];
+        }
+        for (std::int64_t p = angles.pairs; p % step != 0; ++p) scratch.row[p] = 0;
     }
-    float* angle = scratch.row;
-    for (std::int64_t p = 0; p < angles.pairs; ++p) {
-        angle[p] = position[scratch.axis[p]] * scratch.per_position[p];
+    const auto size = hn::Set(d, angles.magnitude);
+    const auto way = hn::Set(d, angles.magnitude * angles.direction);
+    for (std::int64_t p = 0; p < angles.pairs; p += step) {
+        const auto angle = has_axes
+                               ? hn::LoadU(d, scratch.row + p)
+                               : hn::Mul(hn::Set(d, first), hn::LoadU(d, scratch.per_position + p));
+        auto sine = angle, cosine = angle;
+        sin_cos_of(d, angle, sine, cosine);
+        sine = hn::Mul(sine, way);
+        cosine = hn::Mul(cosine, size);
+        if (angles.is_interleaved()) {
+            hn::StoreInterleaved2(cosine, cosine, d, scratch.cosine + 2 * p);
+            hn::StoreInterleaved2(hn::Neg(sine), sine, d, scratch.sine + 2 * p);
+        } else {
+            hn::StoreU(cosine, d, scratch.cosine + p);
+            hn::StoreU(sine, d, scratch.sine + p);
+        }
     }
-    const float size = angles.magnitude, way = angles.magnitude * angles.direction;
-    map_floats(angle, scratch.cosine, angles.pairs,
-               [size](auto d, auto v) HWY_ATTR { return hn::Mul(cos_of(d, v), hn::Set(d, size)); });
-    map_floats(angle, scratch.sine, angles.pairs,
-               [way](auto d, auto v) HWY_ATTR { return hn::Mul(sin_of(d, v), hn::Set(d, way)); });
 }
 
 /// Pairs of elements side by side. y may be x.
 void turn_neighbours(const float* x, float* y, std::int64_t pairs, const RopeScratch& table) {
+    std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR  // whose vectors hold no pair
     const Floats d;
     const std::int64_t step = lane_count(d);
-    std::int64_t p = 0;
-    for (; p + step <= pairs; p += step) {
-        auto x0 = hn::Zero(d), x1 = x0;
-        hn::LoadInterleaved2(d, x + 2 * p, x0, x1);
-        const auto c = hn::LoadU(d, table.cosine + p), s = hn::LoadU(d, table.sine + p);
-        hn::StoreInterleaved2(hn::NegMulAdd(x1, s, hn::Mul(x0, c)),
-                              hn::MulAdd(x0, s, hn::Mul(x1, c)), d, y + 2 * p);
+    for (; i + step <= 2 * pairs; i += step) {
+        const auto own = hn::LoadU(d, x + i), other = hn::Reverse2(d, own);
+        const auto kept = hn::Mul(own, hn::LoadU(d, table.cosine + i));
+        hn::StoreU(hn::MulAdd(other, hn::LoadU(d, table.sine + i), kept), d, y + i);
     }
-    for (; p < pairs; ++p) {
-        const float x0 = x[2 * p], x1 = x[2 * p + 1];
-        y[2 * p] = x0 * table.cosine[p] - x1 * table.sine[p];
-        y[2 * p + 1] = x0 * table.sine[p] + x1 * table.cosine[p];
+#endif
+    for (; i < 2 * pairs; i += 2) {
+        const float x0 = x[i], x1 = x[i + 1];
+        y[i] = x1 * table.sine[i] + x0 * table.cosine[i];
+        y[i + 1] = x0 * table.sine[i + 1] + x1 * table.cosine[i + 1];
     }
 }
 
@@ -90,7 +109,7 @@ void turn_halves(const float* x, float* y, std::int64_t pairs, const RopeScratch
 void turn_row(const RopeAngles& angles, const float* x, float* y, std::int64_t n,
               const RopeScratch& table) {
     const std::int64_t first = angles.first(), end = first + 2 * angles.pairs;
-    if (x != y) {
+    if (x != y && 2 * angles.pairs < n) {
         std::memcpy(y, x, static_cast<std::size_t>(first) * sizeof(float));
         std::memcpy(y + end, x + end, static_cast<std::size_t>(n - end) * sizeof(float));
     }
@@ -101,28 +120,37 @@ void turn_row(const RopeAngles& angles, const float* x, float* y, std::int64_t n
     }
 }
 
+/// Heads `heads` of one token, whose angles are in the table.
+void turn_heads(const RopeAngles& angles, const Tensor& x, const Tensor& y, Range heads, Row token,
+                const RopeScratch& table) {
+    const std::int64_t n = y.ne[0];
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+        const Row row{head, token.i2, token.i3};
+        if (y.type == GGML_TYPE_F32) {
+            turn_row(angles, row_at<const float>(x, row), row_at<float>(y, row), n, table);
+            continue;
+        }
+        convert_row<F16Rows, F32Rows>(row_at(x, row), table.row, n);
+        turn_row(angles, table.row, table.row, n, table);
+        convert_row<F32Rows, F16Rows>(table.row, row_at(y, row), n);
+    }
+}
+
 void rope(const Tensor& node, const Task& task) {
     const RopeAngles angles(node);
-    const Tensor& x = *node.src[0];
-    const std::int64_t n = node.ne[0];
+    const std::int64_t n = node.ne[0], heads = node.ne[1], tokens = node.ne[2];
     const RopeScratch scratch(task, n);
     const Range rows = task.share(row_count(node));
     if (rows.begin >= rows.end) return;
     angles.fill(node.src[2], scratch.per_position, scratch.axis);
-    std::int64_t token = -1;
-    for_rows(node, rows, [&](Row row) HWY_ATTR {
-        if (row.i2 != token) {
-            token = row.i2;
-            turn_table(angles, *node.src[1], node.ne[2], token, scratch);
-        }
-        if (node.type == GGML_TYPE_F32) {
-            turn_row(angles, row_at<const float>(x, row), row_at<float>(node, row), n, scratch);
-            return;
-        }
-        convert_row<F16Rows, F32Rows>(row_at(x, row), scratch.row, n);
-        turn_row(angles, scratch.row, scratch.row, n, scratch);
-        convert_row<F32Rows, F16Rows>(scratch.row, row_at(node, row), n);
-    });
+    for (std::int64_t p = angles.pairs; p < rope_pitch(n); ++p) scratch.per_position[p] = 0;
+    for (std::int64_t row = rows.begin; row < rows.end;) {
+        const Row token{row % heads, row / heads % tokens, row / (heads * tokens)};
+        const std::int64_t count = std::min(heads - token.i1, rows.end - row);
+        turn_table(angles, *node.src[1], tokens, token.i2, scratch);
+        turn_heads(angles, *node.src[0], node, {token.i1, token.i1 + count}, token, scratch);
+        row += count;
+    }
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
@@ -193,7 +221,7 @@ void run(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(rope)(node
 Demand demand(const Tensor& node, int threads) {
     Demand wanted = rows_demand(node, threads);
     wanted.scratch = static_cast<std::size_t>(wanted.tasks) * 5 *
-                     static_cast<std::size_t>(node.ne[0]) * sizeof(float);
+                     static_cast<std::size_t>(rope_pitch(node.ne[0])) * sizeof(float);
     return wanted;
 }
 

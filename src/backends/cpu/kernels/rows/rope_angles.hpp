@@ -1,10 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 
 #include "ops/rope.hpp"
 
 namespace heddle::cpu {
+
+/// Elements of a table for rows of `n`: whole vectors of pairs, however long vectors are.
+inline std::int64_t rope_pitch(std::int64_t n) { return (n + 127) / 128 * 128; }
 
 /// Which elements of a row ROPE turns, and how fast: everything that is the same for all tokens.
 struct RopeAngles {
@@ -30,8 +34,11 @@ struct RopeAngles {
     /// `factors` divide the angles, or are null.
     void fill(const Tensor* factors, float* per_position, std::int32_t* axis) const {
         const double step = std::pow(static_cast<double>(params.freq_base), -2.0 / params.n_dims);
-        const auto [low, high] = ops::rope_yarn_corr_dims(
-            params.n_dims, params.n_ctx_orig, params.freq_base, params.beta_fast, params.beta_slow);
+        std::array<float, 2> ramp{};
+        if (params.ext_factor != 0) {
+            ramp = ops::rope_yarn_corr_dims(params.n_dims, params.n_ctx_orig, params.freq_base,
+                                            params.beta_fast, params.beta_slow);
+        }
         double power = 1;
         for (std::int64_t p = 0; p < pairs; ++p) {
             const Place place = place_of(p);
@@ -39,7 +46,7 @@ struct RopeAngles {
             if (place.restarts) power = 1;
             float angle = static_cast<float>(power);
             if (factors != nullptr) angle /= *factor_at(*factors, p);
-            per_position[p] = angle * interpolation(p, low, high);
+            per_position[p] = angle * interpolation(p, ramp[0], ramp[1]);
             power *= step;
         }
     }

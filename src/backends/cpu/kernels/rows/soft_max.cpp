@@ -6,97 +6,172 @@
 #include <hwy/highway.h>
 #include <math.h>
 
+#include <limits>
+
 #include "backends/cpu/kernels/elementwise/spans.hpp"
 #include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/rows/alibi.hpp"
+#include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// y = scale * x + slope * mask. y may be x or mask.
-void make_logits(const float* x, Type mask_type, const std::byte* mask, float* y, std::int64_t n,
-                 float scale, float slope) {
-    if (mask == nullptr) {
-        map_floats(x, y, n,
-                   [scale](auto d, auto v) HWY_ATTR { return hn::Mul(v, hn::Set(d, scale)); });
-        return;
+/// Of a piece of a row: the largest logit, and the sum of all e^(logit - largest).
+struct SoftPart {
+    double sum;
+    float largest;
+};
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+struct NoMask {
+    template <class D>
+    HWY_INLINE hn::Vec<D> add_to(D, hn::Vec<D> logits, std::int64_t) const {
+        return logits;
     }
-    const auto weigh = [scale, slope](auto d, auto v, auto m) HWY_ATTR {
-        return hn::MulAdd(hn::Set(d, slope), m, hn::Mul(v, hn::Set(d, scale)));
-    };
-    if (mask_type == GGML_TYPE_F32) {
-        map_floats(x, reinterpret_cast<const float*>(mask), y, n, weigh);
-        return;
+};
+
+template <class Rows>
+struct Mask {
+    const std::byte* data;
+    float slope;
+
+    template <class D>
+    HWY_INLINE hn::Vec<D> add_to(D d, hn::Vec<D> logits, std::int64_t i) const {
+        return hn::MulAdd(hn::Set(d, slope), Rows::load(d, data + i * Rows::kSize), logits);
     }
-    float part[kChunk];
-    for (std::int64_t i = 0; i < n; i += kChunk) {
-        const std::int64_t count = n - i < kChunk ? n - i : kChunk;
-        map_floats(x + i, read_floats(mask_type, mask + 2 * i, part, count), y + i, count, weigh);
+};
+
+/// scale * x + slope * mask
+template <class MaskOfRow>
+struct Logits {
+    const float* x;
+    float scale;
+    MaskOfRow mask;
+
+    template <class D>
+    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
+        return mask.add_to(d, hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), i);
     }
+};
+
+/// y = e^(logit - largest). What is at the end and fills no vector is in `rest`, with nothing after
+/// it.
+template <class L>
+HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base,
+                               const float* rest) {
+    const Floats d;
+    const std::int64_t step = lane_count(d);
+    const ExpConstants c = ExpConstants::held();
+    const auto term = [base, c](auto tag, auto logit)
+                          HWY_ATTR { return exp_of(tag, hn::Sub(logit, hn::Set(tag, base)), c); };
+    double total = 0;
+    std::int64_t i = 0;
+    while (i + step <= n) {
+        // Short sums in single precision lose nothing that matters.
+        const std::int64_t end = n - i < kChunk ? n : i + kChunk;
+        auto sum0 = hn::Zero(d), sum1 = sum0;
+        for (; i + 2 * step <= end; i += 2 * step) {
+            const auto e0 = term(d, logits.at(d, i)), e1 = term(d, logits.at(d, i + step));
+            hn::StoreU(e0, d, y + i);
+            hn::StoreU(e1, d, y + i + step);
+            sum0 = hn::Add(sum0, e0);
+            sum1 = hn::Add(sum1, e1);
+        }
+        for (; i + step <= end; i += step) {
+            const auto e = term(d, logits.at(d, i));
+            hn::StoreU(e, d, y + i);
+            sum0 = hn::Add(sum0, e);
+        }
+        total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1))));
+    }
+    if (i >= n) return total;
+    float last[hn::MaxLanes(Floats())];
+    const auto e = term(d, hn::LoadU(d, rest));
+    hn::StoreU(e, d, last);
+    std::memcpy(y + i, last, static_cast<std::size_t>(n - i) * sizeof(float));
+    return total + static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
 }
 
-float largest_of(const float* x, std::int64_t n) {
+template <class L>
+SoftPart soften(const L& logits, float* y, std::int64_t n) {
     const Floats d;
-    const hn::Rebind<std::uint32_t, Floats> du;
+    const hn::CappedTag<float, 1> single;
     const std::int64_t step = lane_count(d);
-    auto best0 = hn::BitCast(d, hn::Set(du, 0xff800000u)), best1 = best0;  // minus infinity
+    float rest[hn::MaxLanes(Floats())];
+    for (float& value : rest) value = kNever;
+    auto most0 = hn::Set(d, kNever), most1 = most0;
     std::int64_t i = 0;
     for (; i + 2 * step <= n; i += 2 * step) {
-        best0 = hn::Max(best0, hn::LoadU(d, x + i));
-        best1 = hn::Max(best1, hn::LoadU(d, x + i + step));
+        most0 = hn::Max(most0, logits.at(d, i));
+        most1 = hn::Max(most1, logits.at(d, i + step));
     }
-    float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(best0, best1)));
-    for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-    return largest;
+    for (; i + step <= n; i += step) most0 = hn::Max(most0, logits.at(d, i));
+    for (std::int64_t k = 0; i + k < n; ++k) {
+        rest[k] = hn::GetLane(logits.at(single, i + k));
+    }
+    most1 = hn::Max(most1, hn::LoadU(d, rest));
+    const float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most0, most1)));
+    // Where nothing counts any base will do, but infinity minus infinity would not.
+    const float base = largest == kNever ? 0 : largest;
+    return {exponentials(logits, y, n, base, rest), largest};
 }
 
-/// y = e^(y - largest); returns the sum.
-double exponentials(float* y, std::int64_t n, float largest) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < n; i += kChunk) {  // the part is still in the cache for its sum
-        const std::int64_t count = n - i < kChunk ? n - i : kChunk;
-        map_floats(y + i, y + i, count, [largest](auto d, auto v) HWY_ATTR {
-            return exp_of(d, hn::Sub(v, hn::Set(d, largest)));
-        });
-        sum += sum_of(y + i, count);
+/// What all e^(logit - largest) of a row are measured by.
+struct SoftRow {
+    double sum;
+    float largest;
+
+    /// The largest logit of a piece that has none does not count at all.
+    double weight_of(float largest_of_piece) const {
+        if (largest_of_piece == kNever) return 0;
+        if (largest_of_piece == largest) return 1;
+        return ::exp(static_cast<double>(largest_of_piece) - static_cast<double>(largest));
     }
-    return sum;
-}
+
+    SoftRow(std::span<const SoftPart> parts, const float* sink) : sum(0), largest(kNever) {
+        for (const SoftPart& part : parts) {
+            // Written so that NaN, which makes all of the row NaN, is not passed over.
+            if (!(part.largest <= largest)) largest = part.largest;
+        }
+        if (sink != nullptr && *sink > largest) largest = *sink;
+        for (const SoftPart& part : parts) sum += part.sum * weight_of(part.largest);
+        if (sink != nullptr) sum += weight_of(*sink);
+    }
+};
 
 /// A row that is masked entirely comes out as NaN, unless there is a sink.
 void soft_max(const Tensor& node, const Task& task) {
     const auto [scale, max_bias] = unpack<ops::SoftMax::Params>(node);
     const Tensor& x = *node.src[0];
     const Tensor *mask = node.src[1], *sinks = node.src[2];
-    const std::int64_t n = node.ne[0];
-    float slope = 1;
-    std::int64_t head = -1;
-    for_rows(node, task.share(row_count(node)),
-             [&, scale = scale, max_bias = max_bias](Row row) HWY_ATTR {
-                 if (row.i2 != head) {
-                     head = row.i2;
-                     slope = alibi_slope(max_bias, node.ne[2], head);
-                 }
-                 float* y = row_at<float>(node, row);
-                 const std::byte* row_of_mask =
-                     mask == nullptr ? nullptr
-                                     : at<const std::byte>(*mask, 0, row.i1, row.i2 % mask->ne[2],
-                                                           row.i3 % mask->ne[3]);
-                 make_logits(row_at<const float>(x, row),
-                             mask == nullptr ? GGML_TYPE_F32 : mask->type, row_of_mask, y, n, scale,
-                             slope);
-                 float largest = largest_of(y, n);
-                 const float sink = sinks == nullptr ? 0 : *at<const float>(*sinks, head);
-                 if (sinks != nullptr && sink > largest) largest = sink;
-                 double sum = exponentials(y, n, largest);
-                 if (sinks != nullptr) sum += static_cast<double>(::expf(sink - largest));
-                 const auto factor = static_cast<float>(1 / sum);
-                 map_floats(y, y, n, [factor](auto d, auto v) HWY_ATTR {
-                     return hn::Mul(v, hn::Set(d, factor));
-                 });
-             });
+    const auto measure = [&, scale = scale, max_bias = max_bias](Row row, Range range) HWY_ATTR {
+        const float* from = row_at<const float>(x, row) + range.begin;
+        float* to = row_at<float>(node, row) + range.begin;
+        const std::int64_t n = range.end - range.begin;
+        if (mask == nullptr) return soften(Logits<NoMask>{from, scale, {}}, to, n);
+        const float slope = alibi_slope(max_bias, node.ne[2], row.i2);
+        const auto* weights = at<const std::byte>(*mask, range.begin, row.i1, row.i2 % mask->ne[2],
+                                                  row.i3 % mask->ne[3]);
+        if (mask->type == GGML_TYPE_F32) {
+            return soften(Logits<Mask<F32Rows>>{from, scale, {weights, slope}}, to, n);
+        }
+        return soften(Logits<Mask<F16Rows>>{from, scale, {weights, slope}}, to, n);
+    };
+    work_in_pieces<SoftPart>(
+        node, task, measure,
+        [&](Row row, std::span<const SoftPart> parts) HWY_ATTR {
+            return SoftRow(parts, sinks == nullptr ? nullptr : at<const float>(*sinks, row.i2));
+        },
+        [&](Row row, Range range, const SoftPart& part, const SoftRow& whole) HWY_ATTR {
+            float* y = row_at<float>(node, row) + range.begin;
+            const auto factor = static_cast<float>(whole.weight_of(part.largest) / whole.sum);
+            map_floats(y, y, range.end - range.begin, [factor](auto d, auto v) HWY_ATTR {
+                return hn::Mul(v, hn::Set(d, factor));
+            });
+        });
 }
 
 /// dx = scale * y * (dy - sum(y * dy))
@@ -172,10 +247,9 @@ void run_back(const Tensor& node, const Task& task) {
 }
 
 Demand demand(const Tensor& node, int threads) {
-    if (threads <= 1) return {};
     const double flops = 8 * static_cast<double>(element_count(node));
     const double bytes = 2 * static_cast<double>(byte_size(node));
-    return {.tasks = worthwhile_tasks(bytes, flops, row_count(node), threads)};
+    return pieces_demand(node, bytes, flops, threads);
 }
 
 }  // namespace

@@ -65,6 +65,41 @@ TEST(CpuSoftMax, NeedsNoMask) {
     expect_result(bench, *y, expected_of(*y), 1e-5, 1e-9);
 }
 
+/// Pieces of a long row may have far smaller logits than others, or none that counts.
+TEST(CpuSoftMax, SharesLongRowsAndGivesTheSameBits) {
+    constexpr std::int64_t n = 9001;
+    for (const std::int64_t rows : {1, 3}) {
+        Workbench bench;
+        Tensor* x = bench.random(GGML_TYPE_F32, {n, rows, 1, 1}, -9, 9);
+        Tensor* mask = bench.random(GGML_TYPE_F16, {n, rows, 1, 1}, -2, 2);
+        std::vector<double> weights = values_of(*mask);
+        for (std::size_t i = 2000; i < 7000; ++i) weights[i] = -INFINITY;
+        for (std::size_t i = 7000; i < 9001; ++i) weights[i] -= 40;
+        set_values(*mask, weights);
+        Tensor* y = bench.node<ops::SoftMax>({.scale = 0.5f}, {x, mask});
+        expect_result(bench, *y, expected_of(*y), 1e-5, 1e-12);
+        ASSERT_TRUE(run_node(*y, 1));
+        const std::vector<double> once = values_of(*y);
+        EXPECT_EQ(once[3000], 0);
+        for (const int tasks : {2, 3, 7}) {
+            ASSERT_TRUE(run_node(*y, tasks));
+            EXPECT_EQ(values_of(*y), once);
+        }
+        ASSERT_TRUE(run_demanded(*y, 4));
+        EXPECT_EQ(values_of(*y), once);
+    }
+}
+
+TEST(CpuSoftMax, IsNanAsAWholeWhereOneLogitIs) {
+    for (const double strange : {double{NAN}, double{INFINITY}}) {
+        Workbench bench;
+        Tensor* x = bench.random(GGML_TYPE_F32, {5000, 1, 1, 1}, -9, 9);
+        *at<float>(*x, 2500) = static_cast<float>(strange);
+        Tensor* y = bench.node<ops::SoftMax>({.scale = 1}, {x});
+        expect_result(bench, *y, std::vector<double>(5000, NAN), 0);
+    }
+}
+
 TEST(CpuSoftMax, WritesIntoItsOperandOrItsMask) {
     for (const bool into_mask : {false, true}) {
         for_each_way([&](int tasks) {

@@ -1,0 +1,197 @@
+#include "backends/cpu/dot/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "backends/cpu/kernels/test_support.hpp"
+#include "backends/cpu/type_traits.hpp"
+#include "quant/test_data.hpp"
+
+namespace heddle::cpu {
+namespace {
+
+using Row = std::vector<std::byte>;
+
+constexpr Type kBlockTypes[] = {GGML_TYPE_Q4_0,   GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0,  GGML_TYPE_Q5_1,
+                                GGML_TYPE_Q8_0,   GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4, GGML_TYPE_Q2_K,
+                                GGML_TYPE_Q3_K,   GGML_TYPE_Q4_K,   GGML_TYPE_Q5_K,  GGML_TYPE_Q6_K,
+                                GGML_TYPE_IQ4_XS, GGML_TYPE_TQ2_0};
+
+std::vector<float> decode(Type type, const std::byte* row, std::int64_t n) {
+    std::vector<float> values(static_cast<std::size_t>(n));
+    quant::codec_of(type)->decode(row, values.data(), n);
+    return values;
+}
+
+Row encode(Type type, const float* values, std::int64_t n) {
+    Row row(row_size(type, n));
+    const std::vector<float> even(static_cast<std::size_t>(n), 1.0f);
+    EXPECT_TRUE(quant::encode_rows(type, values, row.data(), 1, n, even.data()));
+    return row;
+}
+
+/// The column of a stream, and what it stands for.
+struct Column {
+    Row prepared;
+    std::vector<float> values;
+
+    Column(Type type, const std::vector<float>& y, std::int64_t n) {
+        const Type other = cpu_traits_of(type).vec_dot_type;
+        prepared.resize(row_size(other, n));
+        cpu_traits_of(other).from_float(y.data(), prepared.data(), n);
+        values = decode(other, prepared.data(), n);
+    }
+};
+
+/// What the kernel of the instruction set in use gives; nothing where there is none.
+std::optional<std::vector<float>> multiply(const Panel& panel, const Column& column) {
+    const StreamKernel kernel = stream_kernel_of(panel.type);
+    if (!kernel) return {};
+    std::vector<float> out(static_cast<std::size_t>(panel.count), 7.0f);
+    const std::size_t size = stream_column_size(panel.depth);
+    Row memory(size + 2 * 64, std::byte{0x5a});
+    void* place = memory.data();
+    std::size_t room = size + 64;
+    auto* arranged = static_cast<std::byte*>(std::align(64, size, place, room));
+    kernel.arrange(column.prepared.data(), panel.depth, arranged);
+    EXPECT_EQ(arranged[size], std::byte{0x5a}) << "written behind the end";
+    kernel.multiply(panel, arranged, out.data());
+    return out;
+}
+
+void expect_products(const Panel& panel, const Column& column) {
+    // The minima of q4_1 and q5_1 are multiplied by a sum that was rounded to a half.
+    const bool is_coarse = panel.type == GGML_TYPE_Q4_1 || panel.type == GGML_TYPE_Q5_1;
+    for_each_target([&] {
+        const auto out = multiply(panel, column);
+        if (!out) return;
+        for (std::int64_t r = 0; r < panel.count; ++r) {
+            const auto x = decode(
+                panel.type, panel.rows + static_cast<std::size_t>(r) * panel.pitch, panel.depth);
+            double sum = 0, magnitude = 0;
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                sum += double{x[i]} * column.values[i];
+                magnitude += std::abs(double{x[i]} * column.values[i]);
+            }
+            EXPECT_NEAR((*out)[static_cast<std::size_t>(r)], sum,
+                        (is_coarse ? 1e-3 : 1e-5) * magnitude + 1e-30)
+                << "row " << r << " of " << panel.depth << " elements";
+        }
+    });
+}
+
+TEST(CpuStream, IsTheProductOfTheDecodedRows) {
+    const auto x = quant::read_floats("input_x.f32"), y = quant::read_floats("input_y.f32");
+    for (const Type type : kBlockTypes) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        const Row row = encode(type, x.data(), 2048);
+        expect_products({type, row.data(), row.size(), 1, 2048}, Column(type, y, 2048));
+    }
+}
+
+/// Numbers of blocks that no vector divides; rows at an odd distance, the last one at the very end
+/// of its memory, where the sanitizers would see a byte too many being read.
+TEST(CpuStream, TakesEveryNumberOfBlocks) {
+    const auto x = quant::read_floats("input_x.f32"), y = quant::read_floats("input_y.f32");
+    for (const Type type : kBlockTypes) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        for (std::int64_t n = block_size(type); n <= 7 * block_size(type); n += block_size(type)) {
+            const std::size_t size = row_size(type, n), pitch = size + 1;
+            Row rows(2 * pitch + size);
+            for (std::size_t r = 0; r < 3; ++r) {
+                const Row row = encode(type, x.data() + 64 * r, n);
+                std::copy(row.begin(), row.end(), rows.data() + r * pitch);
+            }
+            expect_products({type, rows.data(), pitch, 3, n}, Column(type, y, n));
+        }
+    }
+}
+
+TEST(CpuStream, ReadsCodesThatNoEncoderWrites) {
+    const auto y = quant::read_floats("input_y.f32");
+    for (const Type type : kBlockTypes) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        const quant::Bytes raw = quant::read_bytes(std::string(name_of(type)) + ".raw.bin");
+        for (std::size_t i = 0; i < 8; ++i) {  // one block at a time: their scales differ by far
+            Row row(size_of(type));
+            std::memcpy(row.data(), raw.data() + i * row.size(), row.size());
+            const std::int64_t n = block_size(type);
+            expect_products({type, row.data(), row.size(), 1, n}, Column(type, y, n));
+        }
+    }
+}
+
+/// Sums in 16 bits are as large as they can be.
+TEST(CpuStream, LosesNothingAtTheLimits) {
+    const std::vector<float> y(256, 127.0f);
+    for (const Type type : kBlockTypes) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        for (const int code : {0x00, 0x80, 0xff}) {
+            const std::vector<float> ramp = quant::read_floats("input_x.f32");
+            Row row = encode(type, ramp.data(), 256);
+            const std::size_t block = size_of(type);
+            for (std::size_t i = 0; i < row.size(); ++i) {
+                // All but the first and last bytes of blocks, where their floats are.
+                const std::size_t at = i % block;
+                if (at >= 4 && at + 4 < block) row[i] = static_cast<std::byte>(code);
+            }
+            expect_products({type, row.data(), row.size(), 1, 256}, Column(type, y, 256));
+        }
+    }
+}
+
+TEST(CpuStream, OfPlainRowsWorksAtEveryLength) {
+    const auto x = quant::read_floats("input_x.f32"), y = quant::read_floats("input_y.f32");
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        for (std::int64_t n = 1; n <= 140; ++n) {  // past four times the widest vector
+            const std::size_t size = row_size(type, n);
+            Row rows(2 * size);  // one behind the other
+            std::vector<float> read;
+            for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(n); ++i) {
+                const std::uint16_t half =
+                    type == GGML_TYPE_F16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
+                const bool is_float = type == GGML_TYPE_F32;
+                std::memcpy(rows.data() + i * size_of(type),
+                            is_float ? static_cast<const void*>(&x[i]) : &half, size_of(type));
+                read.push_back(is_float                ? x[i]
+                               : type == GGML_TYPE_F16 ? f16_to_f32(half)
+                                                       : bf16_to_f32(half));
+            }
+            for_each_target([&] {
+                float out[2] = {7, 7};
+                stream_kernel_of(type).multiply({type, rows.data(), size, 2, n},
+                                                reinterpret_cast<const std::byte*>(y.data()), out);
+                for (std::size_t r = 0; r < 2; ++r) {
+                    double sum = 0, magnitude = 0;
+                    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+                        const double term =
+                            double{read[r * static_cast<std::size_t>(n) + i]} * y[i];
+                        sum += term;
+                        magnitude += std::abs(term);
+                    }
+                    EXPECT_NEAR(out[r], sum, 1e-5 * magnitude) << n << " elements, row " << r;
+                }
+            });
+        }
+    }
+}
+
+TEST(CpuStream, IsThereWhereBytesCanBeMultiplied) {
+    for_each_target([&] {
+        const bool has_blocks = static_cast<bool>(stream_kernel_of(GGML_TYPE_Q4_0));
+        for (const Type type : kBlockTypes) {
+            const StreamKernel kernel = stream_kernel_of(type);
+            EXPECT_EQ(static_cast<bool>(kernel), has_blocks) << name_of(type);
+            EXPECT_EQ(kernel.arrange != nullptr, has_blocks) << name_of(type);
+        }
+        for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+            EXPECT_TRUE(stream_kernel_of(type));
+        }
+    });
+}
+
+}  // namespace
+}  // namespace heddle::cpu

@@ -1,0 +1,199 @@
+// Products of a strip of rows of codes with a strip of columns, summed in whole numbers. Included
+// once per instruction set, inside a file that is compiled by foreach_target.h.
+//
+// A unit is four codes of every row and of every column. Each way to multiply says how it wants the
+// columns' codes (`kWords` words of 4 bytes for a unit, put there by `put_four`), whether those of
+// rows are signed, and sums up `kUnits` units: sum[c] = initial(c) + the products with column c.
+#if defined(HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
+#undef HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
+#else
+#define HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
+#endif
+
+#include "backends/cpu/dot/byte_products.hpp"
+#include "backends/cpu/dot/strip_lanes.hpp"
+
+#undef HEDDLE_HAS_CODE_STRIPS
+#define HEDDLE_HAS_CODE_STRIPS (HEDDLE_HAS_STRIPS && HEDDLE_HAS_BYTE_PRODUCTS)
+
+#if HEDDLE_HAS_CODE_STRIPS
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Rows of a strip.
+constexpr std::int64_t kCodeRows = static_cast<std::int64_t>(hn::MaxLanes(WordLanes()));
+
+using WordVec = hn::Vec<WordLanes>;
+
+HWY_INLINE hn::Vec<ByteLanes> load_unit(const std::int32_t* rows, int unit) {
+    return hn::BitCast(ByteLanes(), hn::LoadU(WordLanes(), rows + unit * kCodeRows));
+}
+
+/// Four products at a time, straight into the sum.
+template <class Bytes>
+struct DirectProducts {
+    static constexpr bool kTakesSigned = false;
+    static constexpr int kWords = 1;
+
+    static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int) {
+        std::memcpy(to, codes, 4);
+    }
+
+    template <int kUnits, int kMost, int kColumns, class Initial>
+    static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
+                                  Initial initial, WordVec (&sum)[kColumns]) {
+        HWY_UNROLL(12)
+        for (int c = 0; c < kColumns; ++c) sum[c] = initial(c);
+        HWY_UNROLL(8)
+        for (int u = 0; u < kUnits; ++u) {
+            const auto bytes = load_unit(rows, u);
+            HWY_UNROLL(12)
+            for (int c = 0; c < kColumns; ++c) {
+                sum[c] = Bytes::multiply_add(bytes, columns + u * kStripWidth + c, sum[c]);
+            }
+        }
+    }
+};
+
+#if HWY_ARCH_X86
+using PairLanes = hn::ScalableTag<std::int16_t>;
+using PairVec = hn::Vec<PairLanes>;
+
+/// a + b, here and now. Compilers would rather compute all products first and add them up later,
+/// for which there are not nearly enough registers.
+template <class V>
+HWY_INLINE V add_now(V a, V b) {
+    V sum = hn::Add(a, b);
+#if defined(__GNUC__)
+    asm("" : "+v"(sum.raw));
+#endif
+    return sum;
+}
+
+/// Sums of neighbouring products of 16 bits.
+HWY_INLINE WordVec multiply_pairs(PairVec a, PairVec b) {
+#if HWY_TARGET == HWY_SSE4
+    return WordVec{_mm_madd_epi16(a.raw, b.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return WordVec{_mm256_madd_epi16(a.raw, b.raw)};
+#else
+    return WordVec{_mm512_madd_epi16(a.raw, b.raw)};
+#endif
+}
+
+/// Sums of neighbouring products of bytes, unsigned by signed.
+HWY_INLINE PairVec multiply_bytes(hn::Vec<ByteLanes> a, WordVec b) {
+#if HWY_TARGET == HWY_SSE4
+    return PairVec{_mm_maddubs_epi16(a.raw, b.raw)};
+#elif HWY_TARGET == HWY_AVX2
+    return PairVec{_mm256_maddubs_epi16(a.raw, b.raw)};
+#else
+    return PairVec{_mm512_maddubs_epi16(a.raw, b.raw)};
+#endif
+}
+
+/// For codes up to 127: pairs of products stay in 16 bits over as many units as they have room for.
+struct PairProducts {
+    static constexpr bool kTakesSigned = false;
+    static constexpr int kWords = 1;
+
+    static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int) {
+        std::memcpy(to, codes, 4);
+    }
+
+    /// Units whose sums cannot exceed 16 bits, if no code exceeds `kMost`: a power of two.
+    static constexpr int safe_units(int most, int units) {
+        while (units > 1 && units * 2 * most * 128 > 32767) units /= 2;
+        return units;
+    }
+
+    template <int kUnits, int kMost, int kColumns, class Initial>
+    static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
+                                  Initial initial, WordVec (&sum)[kColumns]) {
+        static_assert(kMost <= 127);
+        constexpr int kRun = safe_units(kMost, kUnits);
+        HWY_UNROLL(8)
+        for (int first = 0; first < kUnits; first += kRun) {
+            PairVec pairs[kColumns];
+            HWY_UNROLL(8)
+            for (int u = first; u < first + kRun; ++u) {
+                const auto bytes = load_unit(rows, u);
+                HWY_UNROLL(12)
+                for (int c = 0; c < kColumns; ++c) {
+                    const auto other = hn::Set(WordLanes(), columns[u * kStripWidth + c]);
+                    const auto products = multiply_bytes(bytes, other);
+                    pairs[c] = u == first ? products : add_now(pairs[c], products);
+                }
+            }
+            HWY_UNROLL(12)
+            for (int c = 0; c < kColumns; ++c) {
+                const auto words = multiply_pairs(pairs[c], hn::Set(PairLanes(), 1));
+                sum[c] = add_now(first == 0 ? initial(c) : sum[c], words);
+            }
+        }
+    }
+};
+
+/// For all codes, signed: products in 16 bits, of codes 0 and 2 and of codes 1 and 3 of a unit.
+struct WideProducts {
+    static constexpr bool kTakesSigned = true;
+    static constexpr int kWords = 2;
+
+    static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int pitch) {
+        std::int8_t four[4];
+        std::memcpy(four, codes, sizeof four);
+        const std::int16_t even[2] = {four[0], four[2]}, odd[2] = {four[1], four[3]};
+        std::memcpy(to, even, sizeof even);
+        std::memcpy(to + pitch, odd, sizeof odd);
+    }
+
+    template <int kUnits, int kMost, int kColumns, class Initial>
+    static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
+                                  Initial initial, WordVec (&sum)[kColumns]) {
+        HWY_UNROLL(12)
+        for (int c = 0; c < kColumns; ++c) sum[c] = initial(c);
+        HWY_UNROLL(8)
+        for (int u = 0; u < kUnits; ++u) {
+            const auto both = hn::BitCast(PairLanes(), load_unit(rows, u));
+            const auto even = hn::ShiftRight<8>(hn::ShiftLeft<8>(both));
+            const auto odd = hn::ShiftRight<8>(both);
+            const std::int32_t* words = columns + 2 * u * kStripWidth;
+            HWY_UNROLL(12)
+            for (int c = 0; c < kColumns; ++c) {
+                const auto pairs = [&](int i) HWY_ATTR {
+                    return hn::BitCast(PairLanes(), hn::Set(WordLanes(), words[i]));
+                };
+                sum[c] = add_now(sum[c], multiply_pairs(even, pairs(c)));
+                sum[c] = add_now(sum[c], multiply_pairs(odd, pairs(kStripWidth + c)));
+            }
+        }
+    }
+};
+#endif
+
+/// `use` of the best products for unsigned codes up to `kMost`: of an object of their type. A
+/// default of the result's type if there are none.
+template <int kMost, class Use>
+auto with_best_strip_products(Use use) -> decltype(use(DirectProducts<PairedBytes>())) {
+#if HWY_ARCH_X86
+#if HEDDLE_HAS_FUSED_BYTES
+    if (FusedBytes::is_there()) return use(DirectProducts<FusedBytes>());
+#endif
+    if constexpr (kMost <= 127) {
+        return use(PairProducts());
+    } else {
+        return use(WideProducts());
+    }
+#else
+    return with_best_products<kMost>(
+        [&](auto bytes) { return use(DirectProducts<decltype(bytes)>()); });
+#endif
+}
+
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif

@@ -1,0 +1,114 @@
+// Sums of products of bytes with one lane per row: four bytes of a row at a time, by four bytes of
+// a column that all lanes share. Included once per instruction set, inside a file that is compiled
+// by foreach_target.h.
+#if defined(HEDDLE_CPU_REPACK_BYTE_SUMS_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEDDLE_CPU_REPACK_BYTE_SUMS_HPP
+#undef HEDDLE_CPU_REPACK_BYTE_SUMS_HPP
+#else
+#define HEDDLE_CPU_REPACK_BYTE_SUMS_HPP
+#endif
+
+#include "backends/cpu/dot/byte_products.hpp"
+
+#undef HEDDLE_HAS_REPACK
+#if HEDDLE_HAS_BYTE_PRODUCTS && (!HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX2)
+#define HEDDLE_HAS_REPACK 1
+#else
+#define HEDDLE_HAS_REPACK 0
+#endif
+
+#if HEDDLE_HAS_REPACK
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using ByteVec = hn::Vec<ByteLanes>;
+using WordVec = hn::Vec<WordLanes>;
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+/// Unsigned codes, by the one instruction for it.
+struct FusedSum {
+    static constexpr bool kIsSigned = false;
+    WordVec words;
+
+    HWY_INLINE FusedSum() : words(hn::Zero(WordLanes())) {}
+
+    HWY_INLINE void add(int, ByteVec bytes, const std::int32_t* four) {
+        words = FusedBytes::multiply_add(bytes, four, words);
+    }
+    HWY_INLINE WordVec get(int) const { return words; }
+};
+#endif
+
+#if HWY_ARCH_X86
+/// Unsigned codes of at most `kMostCode`, 127 or less. Products are summed in 16 bits as long as
+/// none can overflow.
+template <int kMostCode>
+struct PairedSum {
+    static constexpr bool kIsSigned = false;
+    static constexpr int kFit = 32767 / (2 * kMostCode * 128);
+    static constexpr int kRun = kFit >= 8 ? 8 : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+    using Pairs = hn::ScalableTag<std::int16_t>;
+
+    WordVec words;
+    hn::Vec<Pairs> pairs;
+
+    HWY_INLINE PairedSum() : words(hn::Zero(WordLanes())), pairs(hn::Zero(Pairs())) {}
+
+    /// `number` counts what has been added to this sum; there are 4 or 8 in all.
+    HWY_INLINE void add(int number, ByteVec bytes, const std::int32_t* four) {
+        const auto other = hn::Set(WordLanes(), *four);
+#if HWY_TARGET == HWY_AVX2
+        const hn::Vec<Pairs> products{_mm256_maddubs_epi16(bytes.raw, other.raw)};
+#else
+        const hn::Vec<Pairs> products{_mm512_maddubs_epi16(bytes.raw, other.raw)};
+#endif
+        pairs = number % kRun == 0 ? products : hn::Add(pairs, products);
+        if (number % kRun == kRun - 1) flush();
+    }
+    /// With 4 in all and runs of 8 what is left is not in yet.
+    HWY_INLINE WordVec get(int count) {
+        if (count % kRun != 0) flush();
+        return words;
+    }
+
+private:
+    HWY_INLINE void flush() {
+        const auto ones = hn::Set(Pairs(), 1);
+#if HWY_TARGET == HWY_AVX2
+        words = hn::Add(words, WordVec{_mm256_madd_epi16(pairs.raw, ones.raw)});
+#else
+        words = hn::Add(words, WordVec{_mm512_madd_epi16(pairs.raw, ones.raw)});
+#endif
+    }
+};
+#endif
+
+#if !HWY_ARCH_X86 || HWY_TARGET == HWY_AVX2
+/// Signed codes.
+struct SignedSum {
+    static constexpr bool kIsSigned = true;
+    WordVec words;
+
+    HWY_INLINE SignedSum() : words(hn::Zero(WordLanes())) {}
+
+    HWY_INLINE void add(int, ByteVec bytes, const std::int32_t* four) {
+#if HWY_ARCH_X86
+        // The sign goes to the other factor, which is never -128.
+        const auto other = hn::Set(WordLanes(), *four);
+        const auto pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes.raw),
+                                                _mm256_sign_epi8(other.raw, bytes.raw));
+        words = hn::Add(words, WordVec{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
+#else
+        words = PairedBytes::multiply_add(bytes, four, words);
+#endif
+    }
+    HWY_INLINE WordVec get(int) const { return words; }
+};
+#endif
+
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif

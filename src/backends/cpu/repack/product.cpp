@@ -1,0 +1,347 @@
+#include "backends/cpu/repack/product.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heddle::cpu {
+namespace {
+
+constexpr std::int64_t kPieceStrips = 8;    ///< unpacked at a time, at most; they stay in cache
+constexpr std::int64_t kPiecesPerTask = 4;  ///< so that no task waits long for another
+
+constexpr std::size_t kUnpackedSize =
+    kPieceStrips * kRepackRows * (kRepackDepth / 32) * kMostRowBytes;
+
+std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
+
+/// Where the results of a strip and a tile go; what nobody wants goes to a place of its own.
+class Results {
+public:
+    Results(float* const* columns, std::int64_t row, std::int64_t rows, int width, int wanted)
+        : rows_(rows), wanted_(wanted) {
+        for (int c = 0; c < width; ++c) {
+            if (c < wanted) to_[c] = columns[c] + row;
+            out_[c] = c < wanted && rows == kRepackRows ? to_[c] : spare_[c];
+        }
+    }
+
+    /// `multiply(out, add)` gives sixteen results for each column.
+    template <class Multiply>
+    void take(bool add, Multiply multiply) {
+        if (rows_ == kRepackRows) return multiply(static_cast<float* const*>(out_), add);
+        multiply(static_cast<float* const*>(out_), false);
+        for (int c = 0; c < wanted_; ++c) {
+            for (std::int64_t r = 0; r < rows_; ++r) {
+                to_[c][r] = add ? to_[c][r] + spare_[c][r] : spare_[c][r];
+            }
+        }
+    }
+
+private:
+    const std::int64_t rows_;
+    const int wanted_;
+    float *to_[kRepackColumns], *out_[kRepackColumns];
+    alignas(64) float spare_[kRepackColumns][kRepackRows] = {};
+};
+
+/// Memory for some blocks of a strip of eight rows made sixteen.
+struct WideStrip {
+    alignas(64) std::byte bytes[kRepackRows * kRepackDepth * 34 / 32];
+};
+
+}  // namespace
+
+RepackProduct::RepackProduct(const Tensor& node)
+    : node_(node),
+      a_(*node.src[0]),
+      b_(*node.src[1]),
+      ids_(node.op == GGML_OP_MUL_MAT_ID ? node.src[2] : nullptr),
+      layout_(*repack_layout_of(a_.type)),
+      kernel_(repack_kernel_of(a_.type)),
+      multiplier_(multiplier_of(a_.type)),
+      depth_(a_.ne[0]),
+      strips_(parts_of(a_.ne[1], kRepackRows)),
+      matrices_(a_.ne[2]),
+      columns_(ids_ != nullptr ? ids_->ne[0] * ids_->ne[1] : row_count(b_)) {}
+
+Demand RepackProduct::demand(int threads) const {
+    const std::int64_t used = std::min(matrices_, columns_);
+    const double bytes = static_cast<double>(byte_size(a_)) * static_cast<double>(used) /
+                         static_cast<double>(std::max<std::int64_t>(matrices_, 1));
+    const double flops =
+        2.0 * static_cast<double>(columns_ * a_.ne[1]) * static_cast<double>(depth_);
+    const std::int64_t pieces = strips_ * used * parts_of(columns_, kRepackColumns);
+    Demand demand{.tasks = worthwhile_tasks(bytes, flops, pieces, threads),
+                  .scratch = table_size() + tiles_size()};
+    if (columns_ > kNarrowTile) {
+        demand.scratch += static_cast<std::size_t>(demand.tasks) * kUnpackedSize;
+    }
+    return demand;
+}
+
+std::size_t RepackProduct::table_size() const {
+    if (ids_ == nullptr) return 0;
+    return whole_lines(static_cast<std::size_t>(matrices_ + 1 + columns_) * sizeof(std::int64_t));
+}
+
+/// Enough for any instruction set: another may be chosen before the product runs. Each matrix may
+/// have a last tile that is not full.
+std::size_t RepackProduct::tiles_size() const {
+    const std::int64_t columns = columns_ + kRepackColumns * std::min(matrices_, columns_);
+    return whole_lines(static_cast<std::size_t>(columns * (depth_ / 32)) * kMostColumnBytes);
+}
+
+// ---- columns -----------------------------------------------------------------------------------
+
+/// Where the columns of each matrix begin in the list that follows.
+const std::int64_t* RepackProduct::begins(const Task& task) const {
+    return reinterpret_cast<const std::int64_t*>(task.scratch);
+}
+
+/// Sorts the columns by expert; columns of one expert stay in order.
+void RepackProduct::sort_columns(const Task& task) const {
+    auto* begin = reinterpret_cast<std::int64_t*>(task.scratch);
+    std::int64_t* list = begin + matrices_ + 1;
+    std::fill_n(begin, matrices_ + 1, 0);
+    bool is_good = true;
+    const auto for_columns = [&](auto body) {
+        for (std::int64_t i = 0; i < columns_; ++i) {
+            const auto expert = *at<const std::int32_t>(*ids_, i % ids_->ne[0], i / ids_->ne[0]);
+            if (expert >= 0 && expert < matrices_) {
+                body(expert, i);
+            } else if (std::exchange(is_good, false)) {
+                task.fail([&] { return text("ids name expert ", expert, " of ", matrices_); });
+            }
+        }
+    };
+    for_columns([&](std::int32_t expert, std::int64_t) { ++begin[expert + 1]; });
+    for (std::int64_t e = 0; e < matrices_; ++e) begin[e + 1] += begin[e];
+    // Each begin moves to the end of its columns, which is where those of the next expert begin:
+    // moved up by one place they are begins again.
+    for_columns([&](std::int32_t expert, std::int64_t i) { list[begin[expert]++] = i; });
+    std::memmove(begin + 1, begin, static_cast<std::size_t>(matrices_) * sizeof *begin);
+    begin[0] = 0;
+}
+
+std::int64_t RepackProduct::columns_of(const Task& task, std::int64_t matrix) const {
+    if (ids_ == nullptr) return columns_;
+    return begins(task)[matrix + 1] - begins(task)[matrix];
+}
+
+std::int64_t RepackProduct::tiles_of(std::int64_t columns) const {
+    return parts_of(columns, kernel_.columns);
+}
+
+int RepackProduct::width_of(std::int64_t columns, std::int64_t tile) const {
+    return kernel_.tile_width(
+        std::min<std::int64_t>(columns - tile * kernel_.columns, kernel_.columns));
+}
+
+/// Where the results of a column go.
+Row RepackProduct::column_at(const Task& task, std::int64_t matrix, std::int64_t column) const {
+    if (ids_ != nullptr) {
+        const std::int64_t* begin = begins(task);
+        const std::int64_t number = begin[matrices_ + 1 + begin[matrix] + column];
+        return {number % ids_->ne[0], number / ids_->ne[0], 0};
+    }
+    return {column % b_.ne[1], column / b_.ne[1] % b_.ne[2], column / (b_.ne[1] * b_.ne[2])};
+}
+
+const float* RepackProduct::row_of_b(const Row& column) const {
+    // Experts may share a row.
+    if (ids_ != nullptr) return at<const float>(b_, 0, column.i1 % b_.ne[1], column.i2);
+    return row_at<const float>(b_, column);
+}
+
+void RepackProduct::put_tile(const Task& task, std::int64_t matrix, std::int64_t tile,
+                             std::int64_t chunk, std::byte* to) const {
+    alignas(64) std::byte prepared[kRepackDepth * 2];
+    const std::int64_t columns = columns_of(task, matrix), first = tile * kernel_.columns;
+    const int width = width_of(columns, tile);
+    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, columns - first));
+    const std::int64_t begin = chunk * kRepackDepth;
+    const std::int64_t count = std::min(kRepackDepth, depth_ - begin);
+    to += kernel_.tile_bytes(begin, width);
+    if (wanted < width) std::memset(to, 0, kernel_.tile_bytes(count, width));
+    for (int c = 0; c < wanted; ++c) {
+        const float* from = row_of_b(column_at(task, matrix, first + c)) + begin;
+        prepare_row(multiplier_, GGML_TYPE_F32, from, prepared, count);
+        kernel_.put_column(prepared, count, to, width, c);
+    }
+}
+
+/// All tiles of all matrices, one after the other.
+void RepackProduct::put_tiles(const Task& task) const {
+    std::int64_t all = 0;
+    for (std::int64_t m = 0; m < matrices_; ++m) all += tiles_of(columns_of(task, m));
+    const std::int64_t chunks = parts_of(depth_, kRepackDepth);
+    task.prepare(all * chunks, [&](std::int64_t item) {
+        std::byte* to = task.scratch + table_size();
+        std::int64_t tile = item / chunks, matrix = 0;
+        for (;; ++matrix) {
+            const std::int64_t columns = columns_of(task, matrix), tiles = tiles_of(columns);
+            if (tile < tiles) break;
+            tile -= tiles;
+            if (tiles == 0) continue;
+            const auto full = static_cast<int>((tiles - 1) * kernel_.columns);
+            to += kernel_.tile_bytes(depth_, full + width_of(columns, tiles - 1));
+        }
+        to += kernel_.tile_bytes(depth_, static_cast<int>(tile) * kernel_.columns);
+        put_tile(task, matrix, tile, item % chunks, to);
+    });
+}
+
+// ---- pieces ------------------------------------------------------------------------------------
+
+std::int64_t RepackProduct::strip_rows(std::int64_t strip) const {
+    return std::min(kRepackRows, a_.ne[1] - strip * kRepackRows);
+}
+
+const std::byte* RepackProduct::strip_at(std::int64_t matrix, std::int64_t strip,
+                                         std::int64_t begin) const {
+    return at(a_, 0, strip * kRepackRows, matrix) +
+           static_cast<std::size_t>(begin / layout_.block_elements * strip_rows(strip)) *
+               layout_.block_size;
+}
+
+const std::byte* RepackProduct::whole_strip(std::int64_t matrix, std::int64_t strip, Range elements,
+                                            std::byte* wide) const {
+    const std::byte* rows = strip_at(matrix, strip, elements.begin);
+    if (strip_rows(strip) == kRepackRows) return rows;
+    widen_strip(layout_, rows, (elements.end - elements.begin) / layout_.block_elements, wide);
+    return wide;
+}
+
+RepackProduct::Cut RepackProduct::cut_for(std::int64_t columns, int tasks) const {
+    const std::int64_t tiles = tiles_of(columns);
+    const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
+    const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
+    Cut cut{};
+    cut.strips = std::clamp<std::int64_t>(strips_ / wanted, 1, most);
+    cut.strip_pieces = parts_of(strips_, cut.strips);
+    // Few rows and many columns: columns are shared out too.
+    const std::int64_t cuts = std::min(tiles, parts_of(wanted, cut.strip_pieces));
+    cut.tiles = parts_of(tiles, std::max<std::int64_t>(cuts, 1));
+    cut.tile_pieces = tiles > 0 ? parts_of(tiles, cut.tiles) : 0;
+    return cut;
+}
+
+void RepackProduct::multiply_tile(const Task& task, const Piece& piece, std::int64_t tile,
+                                  const std::byte* columns) const {
+    const std::int64_t all = columns_of(task, piece.matrix), first = tile * kernel_.columns;
+    const int width = width_of(all, tile);
+    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, all - first));
+    float* out[kRepackColumns];
+    for (int c = 0; c < wanted; ++c) {
+        out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
+    }
+    for (std::int64_t s = piece.strips.begin; s < piece.strips.end; ++s) {
+        Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
+        // All at once, unless there must be room for rows that are missing.
+        const bool is_whole = strip_rows(s) == kRepackRows;
+        const std::int64_t step = is_whole ? depth_ : kRepackDepth;
+        WideStrip wide;
+        for (std::int64_t begin = 0; begin < depth_; begin += step) {
+            const Range part{begin, std::min(begin + step, depth_)};
+            const std::byte* rows = whole_strip(piece.matrix, s, part, wide.bytes);
+            results.take(begin > 0, [&](float* const* to, bool add) {
+                kernel_.multiply(rows, columns + kernel_.tile_bytes(begin, width),
+                                 part.end - part.begin, width, to, add);
+            });
+        }
+    }
+}
+
+void RepackProduct::multiply_unpacked(const Task& task, const Piece& piece, Range elements,
+                                      const std::byte* unpacked, const std::byte* tiles) const {
+    const std::int64_t columns = columns_of(task, piece.matrix);
+    const std::int64_t count = elements.end - elements.begin;
+    for (std::int64_t t = piece.tiles.begin; t < piece.tiles.end; ++t) {
+        const int width = width_of(columns, t);
+        if (width <= kNarrowTile) return;
+        const std::int64_t first = t * kernel_.columns;
+        const auto wanted = static_cast<int>(std::min<std::int64_t>(width, columns - first));
+        const std::byte* tile = tiles + kernel_.tile_bytes(depth_, static_cast<int>(first)) +
+                                kernel_.tile_bytes(elements.begin, width);
+        float* out[kRepackColumns];
+        for (int c = 0; c < wanted; ++c) {
+            out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
+        }
+        const std::byte* rows = unpacked;
+        for (std::int64_t s = piece.strips.begin; s < piece.strips.end; ++s) {
+            Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
+            results.take(elements.begin > 0, [&](float* const* to, bool add) {
+                kernel_.multiply_unpacked(rows, tile, count, width, to, add);
+            });
+            rows += kernel_.strip_bytes(count);
+        }
+    }
+}
+
+void RepackProduct::multiply_tiles(const Task& task, const Piece& piece,
+                                   const std::byte* tiles) const {
+    std::byte* unpacked = task.scratch + table_size() + tiles_size() +
+                          static_cast<std::size_t>(task.index) * kUnpackedSize;
+    for (std::int64_t s = piece.strips.begin; s < piece.strips.end; s += kPieceStrips) {
+        const Piece part{
+            piece.matrix, {s, std::min(s + kPieceStrips, piece.strips.end)}, piece.tiles};
+        for (std::int64_t begin = 0; begin < depth_; begin += kRepackDepth) {
+            const Range elements{begin, std::min(begin + kRepackDepth, depth_)};
+            std::byte* to = unpacked;
+            for (std::int64_t i = part.strips.begin; i < part.strips.end; ++i) {
+                WideStrip wide;
+                kernel_.unpack(whole_strip(piece.matrix, i, elements, wide.bytes),
+                               elements.end - elements.begin, to);
+                to += kernel_.strip_bytes(elements.end - elements.begin);
+            }
+            multiply_unpacked(task, part, elements, unpacked, tiles);
+        }
+    }
+}
+
+void RepackProduct::multiply(const Task& task, const Piece& piece, const std::byte* tiles) const {
+    const std::int64_t columns = columns_of(task, piece.matrix);
+    const auto multiply_alone = [&](std::int64_t tile) {
+        const auto before = static_cast<int>(tile) * kernel_.columns;
+        multiply_tile(task, piece, tile, tiles + kernel_.tile_bytes(depth_, before));
+    };
+    if (piece.tiles.end - piece.tiles.begin <= kernel_.few_tiles) {
+        for (std::int64_t t = piece.tiles.begin; t < piece.tiles.end; ++t) multiply_alone(t);
+        return;
+    }
+    if (width_of(columns, piece.tiles.begin) > kNarrowTile) multiply_tiles(task, piece, tiles);
+    const std::int64_t last = piece.tiles.end - 1;  // no other can be narrow
+    if (width_of(columns, last) <= kNarrowTile) multiply_alone(last);
+}
+
+void RepackProduct::run(const Task& task) const {
+    if (ids_ != nullptr) {
+        if (task.index == 0) sort_columns(task);
+        task.sync();
+    }
+    put_tiles(task);
+    std::int64_t before = 0;  // pieces of the matrices passed
+    const std::byte* tiles = task.scratch + table_size();
+    std::int64_t number = task.take();  // numbers taken only go up
+    for (std::int64_t m = 0; m < matrices_; ++m) {
+        const std::int64_t columns = columns_of(task, m);
+        if (columns == 0) continue;
+        const Cut cut = cut_for(columns, task.count);
+        for (; number < before + cut.count(); number = task.take()) {
+            const std::int64_t strip = (number - before) % cut.strip_pieces * cut.strips;
+            const std::int64_t tile = (number - before) / cut.strip_pieces * cut.tiles;
+            multiply(task,
+                     {m,
+                      {strip, std::min(strip + cut.strips, strips_)},
+                      {tile, std::min(tile + cut.tiles, tiles_of(columns))}},
+                     tiles);
+        }
+        before += cut.count();
+        const std::int64_t last = tiles_of(columns) - 1;
+        tiles += kernel_.tile_bytes(
+            depth_, static_cast<int>(last) * kernel_.columns + width_of(columns, last));
+    }
+}
+
+}  // namespace heddle::cpu

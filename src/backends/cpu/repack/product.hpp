@@ -1,0 +1,73 @@
+#pragma once
+
+#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/kernel.hpp"
+#include "backends/cpu/repack/strip_kernel.hpp"
+
+namespace heddle::cpu {
+
+/// A product of repacked matrices with everything that its pieces need. Each matrix is multiplied
+/// with columns of its own: all there are (MUL_MAT), or those of one expert (MUL_MAT_ID).
+///
+/// Scratch memory holds the list of columns by expert, the tiles of all columns, and for each task
+/// what it unpacks.
+class RepackProduct {
+public:
+    explicit RepackProduct(const Tensor& node);
+
+    Demand demand(int threads) const;
+    void run(const Task& task) const;
+
+private:
+    /// Strips and tiles that one task multiplies at a time.
+    struct Piece {
+        std::int64_t matrix;
+        Range strips, tiles;
+    };
+    /// How the strips and tiles of a matrix become pieces.
+    struct Cut {
+        std::int64_t strips, tiles;              ///< of a piece
+        std::int64_t strip_pieces, tile_pieces;  ///< of the matrix
+        std::int64_t count() const { return strip_pieces * tile_pieces; }
+    };
+
+    std::size_t table_size() const;
+    std::size_t tiles_size() const;
+
+    const std::int64_t* begins(const Task& task) const;
+    void sort_columns(const Task& task) const;
+    std::int64_t columns_of(const Task& task, std::int64_t matrix) const;
+    std::int64_t tiles_of(std::int64_t columns) const;
+    int width_of(std::int64_t columns, std::int64_t tile) const;
+    Row column_at(const Task& task, std::int64_t matrix, std::int64_t column) const;
+    const float* row_of_b(const Row& column) const;
+
+    void put_tiles(const Task& task) const;
+    void put_tile(const Task& task, std::int64_t matrix, std::int64_t tile, std::int64_t chunk,
+                  std::byte* to) const;
+    Cut cut_for(std::int64_t columns, int tasks) const;
+    void multiply(const Task& task, const Piece& piece, const std::byte* tiles) const;
+    /// One tile, straight from the repacked rows.
+    void multiply_tile(const Task& task, const Piece& piece, std::int64_t tile,
+                       const std::byte* columns) const;
+    /// Tiles that are not narrow, with rows that are unpacked before.
+    void multiply_tiles(const Task& task, const Piece& piece, const std::byte* tiles) const;
+    void multiply_unpacked(const Task& task, const Piece& piece, Range elements,
+                           const std::byte* unpacked, const std::byte* tiles) const;
+
+    std::int64_t strip_rows(std::int64_t strip) const;
+    /// From element `begin` on.
+    const std::byte* strip_at(std::int64_t matrix, std::int64_t strip, std::int64_t begin) const;
+    /// Elements `begin` .. `begin + count` of a strip, made sixteen rows in `wide` if it has eight.
+    const std::byte* whole_strip(std::int64_t matrix, std::int64_t strip, Range elements,
+                                 std::byte* wide) const;
+
+    const Tensor &node_, &a_, &b_;
+    const Tensor* ids_;  ///< null: every column is multiplied with the only matrix
+    const RepackLayout& layout_;
+    const RepackKernel kernel_;
+    const Multiplier multiplier_;
+    const std::int64_t depth_, strips_, matrices_, columns_;
+};
+
+}  // namespace heddle::cpu
