@@ -33,6 +33,9 @@ test: build ## build and run every test
 test-long: build ## 10,000 random graphs over random devices (HEDDLE_FUZZ_GRAPHS=n for more)
 	@HEDDLE_FUZZ_GRAPHS=$${HEDDLE_FUZZ_GRAPHS:-10000} $(BUILD)/tests/sched_fuzz
 
+test-arm: setup ## cross-build for 64-bit Arm, and run the tests of kernels under emulation
+	@JOBS=$(JOBS) scripts/test-arm $(BUILD)-arm
+
 bench: build ## build and run the benchmarks
 	@scripts/bench $(BUILD)
 
@@ -63,4 +66,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long bench lint format fuzz sanitize sanitize-threads docs install package clean
+.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz sanitize sanitize-threads docs install package clean

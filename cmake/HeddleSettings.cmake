@@ -46,6 +46,10 @@ endif()
 # with its dot products is faster than what is left then, and processors with SVE have it as well.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  # What Highway's NEON asks for: functions that the compiler makes itself must be able to inline it.
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-m(arch|cpu)=")
+    add_compile_options(-march=armv8-a+crypto)
+  endif()
 else()
   set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=HWY_SSSE3")
 endif()

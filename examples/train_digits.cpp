@@ -2,13 +2,13 @@
 //
 //   train_digits [MODEL.gguf [LOSS.svg]]
 #include <cstdio>
-#include <fstream>
 #include <random>
 #include <vector>
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-opt.h"
+#include "loss_curve.hpp"
 
 namespace {
 
@@ -60,30 +60,6 @@ void fill(std::mt19937& random, ggml_tensor* weights) {
     for (int i = 0; i < ggml_nelements(weights); ++i) numbers[i] = normal(random);
 }
 
-using Curve = std::vector<double>;  // a loss for each epoch
-
-/// Both curves, as shares of the first loss.
-void write_svg(const char* path, const Curve& learning, const Curve& unseen) {
-    std::ofstream out(path);
-    out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 460 250' font-family='sans-serif' "
-           "font-size='12'>\n<rect width='460' height='250' fill='white'/>\n"
-           "<path d='M50 20V210H440' fill='none' stroke='black'/>\n"
-           "<text x='12' y='34'>100%</text><text x='28' y='214'>0%</text>\n"
-           "<text x='390' y='230'>epoch "
-        << learning.size() << "</text>\n";
-    const auto draw_curve = [&](const Curve& losses, const char* style, const char* name, int y) {
-        out << "<polyline fill='none' stroke-width='2' stroke='" << style << "' points='";
-        for (std::size_t i = 0; i < losses.size(); ++i) {
-            out << 50 + 380 * i / (kEpochs - 1) << ',' << 210 - 180 * losses[i] / learning[0]
-                << ' ';
-        }
-        out << "'/>\n<text x='300' y='" << y << "' fill='" << style << "'>" << name << "</text>\n";
-    };
-    draw_curve(learning, "#2a6fdb", "loss while learning", 40);
-    draw_curve(unseen, "#d9622b", "loss on new digits", 58);
-    out << "</svg>\n";
-}
-
 bool write_model(const char* path, ggml_context* store) {
     const gguf_context_ptr file(gguf_init_empty());
     gguf_set_val_str(file.get(), "general.architecture", "digits");
@@ -126,7 +102,7 @@ int main(int argc, char** argv) {
     ggml_opt_context_t training = ggml_opt_init(params);
     ggml_opt_dataset_t digits = draw_dataset(random);
     ggml_opt_result_t learned = ggml_opt_result_init(), tested = ggml_opt_result_init();
-    Curve learning(kEpochs), unseen(kEpochs);
+    std::vector<double> learning(kEpochs), unseen(kEpochs);
     double accuracy = 0;
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
         ggml_opt_dataset_shuffle(training, digits, kTrain);
@@ -140,9 +116,11 @@ int main(int argc, char** argv) {
     }
     std::printf("accuracy on %d new digits: %.2f %%\n", kNew, 100 * accuracy);
     const bool saved = write_model(argc > 1 ? argv[1] : "digits.gguf", store.get());
-    write_svg(argc > 2 ? argv[2] : "loss.svg", learning, unseen);
+    const bool drawn = write_svg(
+        argc > 2 ? argv[2] : "loss.svg",
+        {{"loss while learning", "#2a6fdb", learning}, {"loss on new digits", "#d9622b", unseen}});
     for (ggml_opt_result_t result : {learned, tested}) ggml_opt_result_free(result);
     ggml_opt_dataset_free(digits);
     ggml_opt_free(training);
-    return saved && accuracy > 0.9 ? 0 : 1;
+    return saved && drawn && accuracy > 0.9 ? 0 : 1;
 }

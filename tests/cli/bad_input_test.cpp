@@ -144,7 +144,11 @@ TEST_F(BadInput, Quantize) {
 }
 
 TEST_F(BadInput, Prompts) {
-    refuses({"run", "@good.gguf", "-p", std::string(200, 'a')}, "do not fit");
+    // 200 letters, what begins the text, and the three bytes of a space.
+    refuses({"run", "@good.gguf", "-p", std::string(200, 'a'), "-n", "8"},
+            "the prompt is 204 tokens long, the context has room for 64: shorten it, or give "
+            "--context 212");
+    refuses({"run", "@good.gguf", "-i", "-p", std::string(200, 'a')}, "the prompt is 204 tokens");
     refuses({"run", "@good.gguf", "--chat", "-p", "a"}, "chat");
     refuses({"run", "@template.gguf", "--chat", "-p", "a"}, "its chat template is none of chatml");
     refuses({"run", "@template.gguf", "-i", "-p", "a"}, "its chat template is none of chatml");
@@ -156,6 +160,7 @@ TEST_F(BadInput, WrongCommandLines) {
     is_misuse({"weave"});
     is_misuse({"devices", "--loom"});
     is_misuse({"devices", "more"});
+    is_misuse({"devices", "--json=perhaps"});
     is_misuse({"inspect"});
     is_misuse({"inspect", "@good.gguf", "more"});
     is_misuse({"quantize", "@good.gguf", "@new.gguf"});
@@ -172,6 +177,10 @@ TEST_F(BadInput, WrongCommandLines) {
     is_misuse({"verify", "--golden", "@nowhere"});
     is_misuse({"completion"});
     is_misuse({"completion", "tcsh"});
+    is_misuse({"completion", "bash", "zsh"});
+    is_misuse({"manual", "more"});
+    is_misuse({"manual", "--loom"});
+    is_misuse({"manual", "--json"});
 }
 
 }  // namespace

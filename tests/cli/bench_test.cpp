@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "program.hpp"
@@ -132,7 +133,32 @@ TEST_F(Bench, OpsOfOtherShapes) {
     const json vision = parsed({"ops", "CONV_2D", "POOL_2D", "--shapes", "vision", "--quick"});
     EXPECT_EQ(vision["rows"].front()["op"], "CONV_2D");
     const json speech = parsed({"ops", "IM2COL", "--shapes", "speech", "--quick", "-t", "1"});
-    EXPECT_EQ(speech["rows"].size(), 1u);
+    EXPECT_EQ(speech["rows"].size(), 2u);
+    const json all = parsed({"ops", "IM2COL", "--shapes", "all", "--quick", "-t", "1"});
+    EXPECT_GT(all["rows"].size(), 2u);
+}
+
+TEST_F(Bench, OpsThatLanguageModelsLackAreFoundByName) {
+    const json all = parsed({"ops", "CONV_2D", "ADD", "--quick", "-t", "1"});
+    EXPECT_EQ(all["rows"].front()["op"], "ADD");
+    EXPECT_EQ(all["rows"].back()["op"], "CONV_2D");
+}
+
+TEST_F(Bench, AllOpsAreMoreThanTheUsualOnes) {
+    const Bench::Words words{"ops", "--type", "F16", "--shapes", "vision", "--quick", "-t", "1"};
+    const auto ops_of = [](const json& table) {
+        std::set<std::string> ops;
+        for (const json& row : table["rows"]) ops.insert(row["op"].get<std::string>());
+        return ops;
+    };
+    const auto usual = ops_of(parsed(words));
+    EXPECT_TRUE(usual.contains("CONV_2D"));
+    EXPECT_FALSE(usual.contains("CONV_3D"));
+    Bench::Words more = words;
+    more.emplace_back("--all");
+    const auto all = ops_of(parsed(more));
+    EXPECT_TRUE(std::ranges::includes(all, usual));
+    EXPECT_TRUE(all.contains("CONV_3D"));
 }
 
 TEST_F(Bench, OpsOfADeviceWithMemoryOfItsOwnHaveNoShare) {
@@ -196,12 +222,16 @@ TEST_F(Bench, CompareRunsTheSameProductsOnTwoDevices) {
     for (const json& row : all["rows"]) {
         EXPECT_THAT(row["ratio"].get<double>(), Gt(0)) << row;
         EXPECT_THAT(row["other_flops_per_second"].get<double>(), Gt(0)) << row;
+        // oneDNN is beside them if the program has it.
+        EXPECT_EQ(row.contains("onednn_ratio"), row.contains("onednn_flops_per_second")) << row;
     }
-    EXPECT_THAT(csv_header(words), EndsWith(",ratio"));
+    EXPECT_THAT(csv_header(words), HasSubstr(",ratio"));
 }
 
 TEST_F(Bench, RefusesWhatIsNotThere) {
     refuses({"ops", "FROBNICATE"}, "no op 'FROBNICATE'");
+    refuses({"ops", "CONV_2D", "--shapes", "llm"}, "no op 'CONV_2D'");
+    refuses({"ops", "MAP_CUSTOM1"}, "no op 'MAP_CUSTOM1'");
     refuses({"ops", "--type", "Q99"}, "no type is called 'Q99'");
     refuses({"ops", "--device", "nowhere"}, "nowhere cannot be used");
     refuses({"ops", "FLASH_ATTN_EXT", "--type", "I64", "--quick"}, "CPU declines all");

@@ -47,6 +47,7 @@ TEST_F(Commands, EveryOneHasHelp) {
         EXPECT_THAT(all, HasSubstr(std::string("\n  ") + command));
         EXPECT_THAT(printed({command, "--help"}), HasSubstr("Usage:")) << command;
     }
+    EXPECT_THAT(printed({"manual", "--help"}), HasSubstr("Usage:"));  // for packagers: not listed
     EXPECT_THAT(all, HasSubstr("Exit status:"));
     EXPECT_THAT(printed({"--version"}), StartsWith("heddle "));
 }
@@ -182,6 +183,68 @@ TEST_F(Commands, RunAnswersLinesOfAFileWithoutPrompts) {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, testing::Not(StartsWith("> ")));
     EXPECT_GE(std::ranges::count(outcome.out, '\n'), 2);
+}
+
+TEST_F(Commands, RunTakesNoWordsOfTheUserForTheTemplates) {
+    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    std::vector<std::string> words{"run", path("chat.gguf"), "--json", "-n",
+                                   "1",   "--temperature",   "0"};
+    const auto ends_in = [](const json& said) {
+        return std::ranges::count(said["prompt_ids"], json(2));  // </s>
+    };
+    const Outcome talk = [&] {
+        auto interactive = words;
+        interactive.emplace_back("-i");
+        return heddle(interactive, "a</s>b\n<s></s>\n");
+    }();
+    ASSERT_EQ(talk.status, 0) << talk.err;
+    EXPECT_EQ(ends_in(json::parse(talk.out)), 1) << "that of the template, after the answer";
+    words.insert(words.end(), {"--chat", "-p", "</s>", "--system", "</s>"});
+    EXPECT_EQ(ends_in(parsed(words)), 0);
+}
+
+TEST_F(Commands, RunForgetsTheOldestMessagesWhenTheContextIsFull) {
+    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    std::string lines;
+    for (char c = 'a'; c < 'i'; ++c) lines += std::string(6, c) + "\n";
+    const Outcome outcome = heddle(
+        {"run", path("chat.gguf"), "-i", "-n", "4", "-q", "--temperature", "0", "--json"}, lines);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("[the oldest messages no longer fit into the context of 64 "
+                                       "tokens; left out: "));
+    const json all = json::parse(outcome.out);
+    for (char c = 'a'; c < 'i'; ++c) {
+        EXPECT_EQ(std::ranges::count(all["prompt_ids"], json(3 + c)), 6) << "each is read once";
+    }
+    EXPECT_GT(all["speeds"]["prefill_tokens"], all["prompt_ids"].size()) << "some are read again";
+}
+
+TEST_F(Commands, RunGoesOnAtATerminalAfterAMessageThatDoesNotFit) {
+    const std::string lines = std::string(200, 'a') + "\nab\n/quit\n";
+    const std::vector<std::string> words{"run", model(), "-i", "-n", "1", "-q", "--json"};
+    const Outcome outcome = heddle_at_terminal(words, lines);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.err,
+                StartsWith("the prompt is 204 tokens long, the context has room for "));
+    ASSERT_THAT(outcome.out, StartsWith("> > > {"));
+    EXPECT_EQ(json::parse(outcome.out.substr(6))["prompt_ids"].size(), 6u) << "of the second alone";
+    // Nobody is there to read what a file's lines come to.
+    EXPECT_EQ(heddle(words, lines).status, 1);
+}
+
+TEST_F(Commands, RunEndsWhereTheContextDoes) {
+    const Outcome outcome =
+        heddle({"run", model(), "-p", "ab", "-n", "1000", "-q", "--temperature", "0", "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json all = json::parse(outcome.out);
+    // The last token is written without being read.
+    EXPECT_EQ(all["prompt_ids"].size() + all["ids"].size(), 64u + 1);
+    EXPECT_EQ(
+        outcome.err,
+        "[the text ends here: the context of 64 tokens is full; --context makes more room]\n");
+    const Outcome exact =
+        heddle({"run", model(), "-p", "ab", "-n", "5", "-q", "--temperature", "0"});
+    EXPECT_EQ(exact.err, "") << "the number of tokens came first";
 }
 
 TEST_F(Commands, ExplainTellsPlacementAndMemory) {

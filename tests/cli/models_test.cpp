@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,8 @@ json run_greedily(const std::string& model, const std::string& prompt, int token
     return json::parse(outcome.out, nullptr, false);
 }
 
+bool has_blas() { return heddle({"devices"}).out.find("\nBLAS ") != std::string::npos; }
+
 class ShippedModel : public testing::Test {
 protected:
     void SetUp() override {
@@ -52,10 +55,7 @@ TEST_F(ShippedModel, SaysTheSameOnEveryDevice) {
     const json alone = run_greedily(model, kLongPrompt, 32, {"--device", "CPU"});
     ASSERT_EQ(alone["ids"].size(), 32u);
     for (const char* devices : {"CPU,BLAS", "sim:devices=2", "sim:devices=3,ops=all,-ROPE"}) {
-        if (std::string(devices) == "CPU,BLAS" &&
-            heddle({"devices"}).out.find("BLAS") == std::string::npos) {
-            continue;
-        }
+        if (std::string(devices) == "CPU,BLAS" && !has_blas()) continue;
         const json other = run_greedily(model, kLongPrompt, 32, {"--device", devices});
         EXPECT_EQ(other["ids"], alone["ids"]) << devices;
         EXPECT_EQ(other["text"], alone["text"]) << devices;
@@ -102,12 +102,11 @@ TEST_F(ShippedModel, KeepsToABudget) {
     EXPECT_EQ(half["placement"]["layers"].back(), "SIM0");
 }
 
-TEST_F(ShippedModel, SaysTheSameInItsOwnTypeOnDevicesThatComputeAlike) {
+TEST_F(ShippedModel, SaysTheSameWhereDevicesDeclineItsAttention) {
     const json alone = run_greedily(kShipped, kLongPrompt, 48, {"--device", "CPU"});
-    for (const char* devices : {"sim:devices=2", "sim:devices=3,ops=all,-FLASH_ATTN_EXT"}) {
-        const json other = run_greedily(kShipped, kLongPrompt, 48, {"--device", devices});
-        EXPECT_EQ(other["ids"], alone["ids"]) << devices;
-    }
+    const json other = run_greedily(kShipped, kLongPrompt, 48,
+                                    {"--device", "sim:devices=3,ops=all,-FLASH_ATTN_EXT"});
+    EXPECT_EQ(other["ids"], alone["ids"]);
 }
 
 TEST_F(ShippedModel, CannotBecomeATypeThatNeedsItsImportance) {
@@ -141,6 +140,60 @@ TEST_F(ShippedModel, IsExplainedWithoutBeingRead) {
         heddle({"explain", kShipped, "--context", "131072", "--tokens", "512", "--device", "CPU"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_LE(outcome.peak_bytes, std::size_t{96} << 20);
+}
+
+/// Files below the directory of data, and the one that ships.
+class EveryModel : public testing::TestWithParam<std::string> {
+protected:
+    static std::string path() {
+        return GetParam().starts_with('/') ? GetParam() : data_directory() + "/" + GetParam();
+    }
+    void SetUp() override {
+        if (!std::filesystem::exists(path())) GTEST_SKIP() << path() << " is not there";
+    }
+};
+
+TEST_P(EveryModel, SaysTheSameInItsOwnTypeOnEveryDevice) {
+    std::vector<std::string> devices{"sim:devices=2"};
+    if (has_blas()) devices.emplace_back("CPU,BLAS");
+    for (const std::string& prompt : {std::string("Once upon a time"), kLongPrompt}) {
+        const json alone = run_greedily(path(), prompt, 48, {"--device", "CPU"});
+        for (const std::string& device : devices) {
+            const json other = run_greedily(path(), prompt, 48, {"--device", device});
+            EXPECT_EQ(other["ids"], alone["ids"]) << device << ": " << prompt;
+            if (device == "CPU,BLAS") continue;
+            EXPECT_EQ(other["placement"]["layers"].front(), "SIM0");
+            EXPECT_EQ(other["placement"]["layers"].back(), "SIM1");
+            const auto first = std::ranges::count(other["placement"]["layers"], json("SIM0"));
+            const auto all = static_cast<std::ptrdiff_t>(other["placement"]["layers"].size());
+            EXPECT_LE(std::abs(2 * first - all), 1) << "half of the layers each";
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, EveryModel,
+                         testing::Values(kShipped, "heddle-tales/tales-7m-f16.gguf",
+                                         "heddle-tales/tales-19m-f16.gguf",
+                                         "llama/stories15M-q8_0.gguf",
+                                         "llama/stories260K-f32.gguf"),
+                         [](const auto& info) { return std::to_string(info.index); });
+
+TEST_F(ShippedModel, IsNotDecodedForBlas) {
+    if (!has_blas()) GTEST_SKIP() << "there is no BLAS";
+    const auto splits = [](const std::string& model, const std::string& device) {
+        return run_greedily(model, kLongPrompt, 0, {"--device", device})["placement"]["splits"]
+            .get<int>();
+    };
+    const Outcome outcome = heddle({"run", kShipped, "-p", "Once", "-n", "1", "-q", "-d", "BLAS"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.err, testing::HasSubstr("[BLAS is left out: it would decode weights of "
+                                                "q8_0 to f32 for every product;"));
+    EXPECT_EQ(splits(kShipped, "BLAS"), 1);
+    // Weights that are not quantised are multiplied there.
+    const Directory directory;
+    ASSERT_EQ(heddle({"quantize", kShipped, directory.path("f16.gguf"), "F16"}).status, 0);
+    EXPECT_GT(splits(directory.path("f16.gguf"), "BLAS"), 1);
+    EXPECT_EQ(splits(directory.path("f16.gguf"), "CPU"), 1);
 }
 
 struct Reference {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -14,7 +15,8 @@ namespace heddle::cli_test {
 namespace {
 
 /// In the child: streams become files, then the program takes over.
-[[noreturn]] void become(const std::vector<std::string>& arguments, const Directory& directory) {
+[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& input,
+                         const Directory& directory) {
     const std::string out = directory.path("out"), err = directory.path("err");
     // What is measured here must not be kept for others.
     setenv("XDG_CACHE_HOME", directory.path("cache").c_str(), 1);
@@ -22,7 +24,7 @@ namespace {
         const int file = open(path, flags, 0600);
         if (file < 0 || dup2(file, to) < 0) _exit(127);
     };
-    redirect(directory.path("in").c_str(), O_RDONLY, STDIN_FILENO);
+    redirect(input.c_str(), O_RDONLY | O_NOCTTY, STDIN_FILENO);
     redirect(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
     redirect(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
     std::vector<char*> words{const_cast<char*>(HEDDLE_PROGRAM)};
@@ -34,14 +36,12 @@ namespace {
     _exit(127);
 }
 
-}  // namespace
-
-Outcome heddle(const std::vector<std::string>& arguments, const std::string& input) {
-    const Directory directory;
-    write_content(directory.path("in"), input);
+/// Runs the program with the file `input` for it to read.
+Outcome outcome_of(const std::vector<std::string>& arguments, const std::string& input,
+                   const Directory& directory) {
     Outcome outcome;
     const pid_t child = fork();
-    if (child == 0) become(arguments, directory);
+    if (child == 0) become(arguments, input, directory);
     int status = 0;
     rusage usage{};
     if (child < 0 || wait4(child, &status, 0, &usage) != child) {
@@ -52,6 +52,30 @@ Outcome heddle(const std::vector<std::string>& arguments, const std::string& inp
     outcome.out = content_of(directory.path("out"));
     outcome.err = content_of(directory.path("err"));
     outcome.peak_bytes = static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+    return outcome;
+}
+
+}  // namespace
+
+Outcome heddle(const std::vector<std::string>& arguments, const std::string& input) {
+    const Directory directory;
+    write_content(directory.path("in"), input);
+    return outcome_of(arguments, directory.path("in"), directory);
+}
+
+Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input) {
+    const Directory directory;
+    const int typist = posix_openpt(O_RDWR | O_NOCTTY);
+    if (typist < 0 || grantpt(typist) != 0 || unlockpt(typist) != 0) {
+        ADD_FAILURE() << "no terminal can be had";
+        return {};
+    }
+    const std::string terminal = ptsname(typist);
+    const int held = open(terminal.c_str(), O_RDWR | O_NOCTTY);  // so that it stays as it is
+    EXPECT_EQ(write(typist, input.data(), input.size()), static_cast<ssize_t>(input.size()));
+    const Outcome outcome = outcome_of(arguments, terminal, directory);
+    close(held);
+    close(typist);
     return outcome;
 }
 

@@ -17,6 +17,9 @@ struct Outcome {
 /// `input` is what the program reads.
 Outcome heddle(const std::vector<std::string>& arguments, const std::string& input = "");
 
+/// The same with somebody typing it: the program reads from a terminal, at most a page of text.
+Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input);
+
 /// A directory for the running test, empty at first.
 class Directory {
 public:

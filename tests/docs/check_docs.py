@@ -21,6 +21,7 @@ of its own for any lines. Other languages (json, cmake from=FILE) are checked li
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -205,7 +206,7 @@ class Checker:
 
     def help_of(self, command):
         if command not in self.helps:
-            words = ["heddle"] + ([command] if command else []) + ["--help"]
+            words = ["heddle", *command, "--help"]
             done = subprocess.run(words, capture_output=True, text=True, env=self.environment(),
                                   timeout=TIME_LIMIT)
             self.helps[command] = done.stdout if done.returncode == 0 else ""
@@ -222,13 +223,14 @@ class Checker:
                 if not re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE):
                     return f"'{command}': the Makefile has no target {target}"
         elif program in RUNNABLE:
-            sub = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+            # A command may have commands of its own; what is none does not change the help.
+            sub = tuple(itertools.takewhile(lambda w: not w.startswith("-"), words[1:3]))
             text = self.help_of(sub)
             if not text:
-                return f"'{command}': heddle has no command {sub}"
+                return f"'{command}': heddle has no command {' '.join(sub)}"
             for option in (w.split("=")[0] for w in words if re.match(r"^--?[a-z]", w)):
                 if not re.search(rf"(^|[\s,]){re.escape(option)}\b", text):
-                    return f"'{command}': {option} is not an option of heddle {sub}"
+                    return f"'{command}': {option} is not an option of heddle {' '.join(sub)}"
         elif program not in KNOWN_PROGRAMS and not program.startswith(("./", "build/", "apt-get")):
             return f"'{command}': {program} is not a program the documentation may use unseen"
         return None

@@ -19,6 +19,11 @@ std::string coloured(std::string_view text, Colour colour) {
     return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
+void print_note(std::string_view line) {
+    const bool grey = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    fmt::print(stderr, "{}{}{}\n", grey ? "\x1b[90m" : "", line, grey ? "\x1b[0m" : "");
+}
+
 void Table::add(std::vector<std::string> row, Colour colour) {
     rows_.push_back(std::move(row));
     colours_.push_back(colour);

@@ -13,6 +13,9 @@ enum class Colour { plain, red, green, yellow, grey };
 /// `text` in a colour, if standard output is a terminal and NO_COLOR is not set.
 std::string coloured(std::string_view text, Colour colour);
 
+/// A line beside the results: on standard error, grey where that is a terminal.
+void print_note(std::string_view line);
+
 /// Columns as wide as they need to be. The first column is left-aligned, the others right-aligned.
 class Table {
 public:

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <utility>
+
+#include "console.hpp"
+#include "heddle/cpu.h"
 
 namespace heddle::tool {
 namespace {
@@ -64,12 +68,23 @@ Result<> set_budget(const std::string& text, DeviceChoice& choice) {
     return ok();
 }
 
+/// The type of the first matrix of blocks; null if there is none.
+const char* quantised_type(const ModelFile& file) {
+    for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
+         t = ggml_get_next_tensor(file.tensors(), t)) {
+        if (ggml_is_quantized(t->type)) return ggml_type_name(t->type);
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 void RunsOn::add_options(CLI::App& command) {
     command
-        .add_option("-d,--device", devices,
-                    "Devices for the layers, such as CUDA0,CUDA1 or CPU; all if left out")
+        .add_option(
+            "-d,--device", devices,
+            "Devices to run on, such as CUDA0,CUDA1 or CPU; if left out, all with memory of "
+            "their own")
         ->type_name("DEVICE")
         ->allow_extra_args(false);
     command.add_option("--budget", budgets, "Most memory on a device, such as CUDA0=2G")
@@ -81,6 +96,19 @@ void RunsOn::add_options(CLI::App& command) {
         ->check(CLI::Range(1, 4096));
     command.add_option("-c,--context", context, "Tokens to make room for")
         ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+    command.add_flag("--no-fusion", no_fusion, "Compute each node by itself");
+    command.add_flag("--mapped", mapped,
+                     "Leave weights in the mapped file: starts sooner, runs slower");
+}
+
+void stop_fusion(const Scheduler& scheduler) {
+    for (const auto& stream : scheduler.streams()) {
+        const ggml_backend_reg_t registration =
+            ggml_backend_dev_backend_reg(ggml_backend_get_device(stream.c()));
+        const auto set_fusion = reinterpret_cast<heddle_cpu_set_fusion_t>(
+            ggml_backend_reg_get_proc_address(registration, "heddle_cpu_set_fusion"));
+        if (set_fusion != nullptr) set_fusion(stream.c(), HEDDLE_CPU_FUSION_OFF);
+    }
 }
 
 Result<std::size_t> parse_bytes(const std::string& text) {
@@ -104,12 +132,25 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
                                     const std::vector<std::string>& budgets) {
     DeviceChoice choice;
     if (names.empty()) {
-        for (const Device& device : Device::all()) take(device, choice);
+        for (const Device& device : Device::all()) {
+            if (device.type() != GGML_BACKEND_DEVICE_TYPE_ACCEL) take(device, choice);
+        }
     }
     for (const std::string& list : names) {
         for (const std::string& name : names_in(list)) HEDDLE_TRY(take_named(name, choice));
     }
     for (const std::string& budget : budgets) HEDDLE_TRY(set_budget(budget, choice));
+    return choice;
+}
+
+Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
+    HEDDLE_TRY_ASSIGN(DeviceChoice choice, choose_devices(devices, budgets));
+    const char* const type = quantised_type(file);
+    if (type == nullptr) return choice;
+    for (const Device& helper : std::exchange(choice.helpers, {})) {
+        print_note("[" + helper.name() + " is left out: it would decode weights of " + type +
+                   " to f32 for every product; the processor is faster and rounds its own way]");
+    }
     return choice;
 }
 

@@ -20,17 +20,29 @@ struct RunsOn {
     std::string policy = "rules";
     int threads = 0;           ///< 0: one for each core
     std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
+    bool no_fusion = false;    ///< each node is computed by itself
+    bool mapped = false;       ///< weights stay where the file is mapped
 
     void add_options(CLI::App& command);
+
+    /// The devices for a model. Helpers are left out, with a note, where its weights are quantised:
+    /// they would decode them to f32 for every product, which is slower than what the processor
+    /// does and rounds otherwise, so that the model would say other words with them.
+    Result<DeviceChoice> choose(const ModelFile& file) const;
+
     Scheduler::Policy scheduler_policy() const {
         return policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules;
     }
 };
 
-/// What `--device` and `--budget` ask for; everything there is if `names` is empty. A name that
-/// begins with "sim:" stands for all simulated devices it describes.
+/// What `--device` and `--budget` ask for; all devices with memory of their own if `names` is
+/// empty, as the processor needs no help with its products. A name that begins with "sim:" stands
+/// for all simulated devices it describes.
 Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
                                     const std::vector<std::string>& budgets);
+
+/// From now on the streams of `scheduler` compute each node by itself.
+void stop_fusion(const Scheduler& scheduler);
 
 /// "512M" as bytes; K, M, G, T count in 1024s.
 Result<std::size_t> parse_bytes(const std::string& text);

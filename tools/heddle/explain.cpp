@@ -90,6 +90,7 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
                        "; lower --tokens or raise --context");
     }
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, Generator::make_scheduler(*model, setting));
+    if (options.on.no_fusion) stop_fusion(scheduler);
     Explanation explanation;
     explanation.demands = demands_of(*model, setting.rooms);
     explanation.places = model->places();
@@ -113,6 +114,7 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
 Result<> measure(const ExplainOptions& options, const Generator::Options& setting,
                  Explanation& explanation) {
     HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(options.model, setting));
+    if (options.on.no_fusion) stop_fusion(generator->scheduler());
     const Token begin = std::max<Token>(generator->tokenizer().vocabulary().bos, 0);
     const std::vector<Token> tokens(static_cast<std::size_t>(options.tokens), begin);
     HEDDLE_TRY(generator->read(tokens));  // everything that happens only once
@@ -168,14 +170,19 @@ void print_splits(const json& schedule) {
 }
 
 void print_nodes(const json& schedule) {
-    Table table({"node", "op", "shape", "device", "split", "why"});
-    for (const std::size_t column : {1, 2, 3, 5}) table.align_left(column);
+    Table table({"node", "op", "shape", "device", "split", "with", "why"});
+    for (const std::size_t column : {1, 2, 3, 5, 6}) table.align_left(column);
     for (const json& node : schedule["nodes"]) {
         std::string shape;
         for (const json& extent : node["shape"])
             shape += (shape.empty() ? "" : " x ") + extent.dump();
+        const int first = node["with"].get<int>();
+        const std::string with =
+            first < 0
+                ? ""
+                : schedule["nodes"][static_cast<std::size_t>(first)]["name"].get<std::string>();
         table.add({node["name"], node["op"], shape, device_name(schedule, node["device"]),
-                   node["split"].dump(), node["why"]});
+                   node["split"].dump(), with, node["why"]});
     }
     fmt::print("\n");
     table.print();
@@ -244,7 +251,8 @@ Result<> write_pages(const Explanation& explanation, const ExplainOptions& optio
 }
 
 Result<> explain(const ExplainOptions& options) {
-    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.on.devices, options.on.budgets));
+    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
+    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(file));
     const Generator::Options setting{
         .rooms = devices.rooms,
         .helpers = devices.helpers,
@@ -252,7 +260,8 @@ Result<> explain(const ExplainOptions& options) {
         .context = options.on.context,
         .batch = static_cast<std::size_t>(std::max(options.batch, options.tokens)),
         .policy = options.on.scheduler_policy(),
-        .on_tensor = {}};
+        .on_tensor = {},
+        .mapped = options.on.mapped};
     HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(options, setting));
     if (options.run) HEDDLE_TRY(measure(options, setting, explanation));
     HEDDLE_TRY(write_pages(explanation, options));

@@ -1,16 +1,18 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <utility>
 
 #include "commands.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
 #include "json_text.hpp"
-#include "model/chat.hpp"
+#include "model/conversation.hpp"
 #include "model/generator.hpp"
 #include "model/sampler.hpp"
 #include "outcome.hpp"
@@ -47,24 +49,26 @@ public:
     Writer(Generator& generator, const RunOptions& options)
         : generator_(generator), options_(options), sampler_(options.sampling) {}
 
-    /// Reads `tokens`, then writes up to the end of the text or the number of tokens asked for.
-    Result<> go_on(const std::vector<Token>& more) {
-        std::vector<Token> tokens = std::exchange(unread_, {});
-        tokens.insert(tokens.end(), more.begin(), more.end());
+    /// Reads what is new, then writes up to the end of the text, the number of tokens asked for, or
+    /// the end of the context.
+    Result<> answer(Conversation& conversation) {
         const auto begin = Clock::now();
-        HEDDLE_TRY_ASSIGN(std::span<const float> logits, generator_.read(tokens));
-        prefill_.tokens += tokens.size();
+        const auto unread = std::span(conversation.tokens())
+                                .subspan(static_cast<std::size_t>(generator_.position()));
+        prefill_.tokens += unread.size();
+        is_full_ = false;
+        HEDDLE_TRY_ASSIGN(std::span<const float> logits, generator_.read(unread));
         prefill_.seconds += seconds_since(begin);
         const auto decoding = Clock::now();
         for (std::int64_t i = 0; i < options_.tokens; ++i) {
             const Token token = sampler_.choose(logits);
             if (generator_.tokenizer().vocabulary().ends_text(token)) break;
             ids_.push_back(token);
+            conversation.answer(token);
             emit(generator_.tokenizer().decode(token));
-            if (i + 1 == options_.tokens || generator_.position() == generator_.model().context()) {
-                unread_ = {token};
-                break;
-            }
+            if (i + 1 == options_.tokens) break;
+            is_full_ = generator_.position() == generator_.model().context();
+            if (is_full_) break;
             HEDDLE_TRY_ASSIGN(logits, generator_.read(std::span(&token, 1)));
             ++decode_.tokens;
         }
@@ -76,6 +80,9 @@ public:
     const std::string& text() const { return text_; }
     const Pace& prefill() const { return prefill_; }
     const Pace& decode() const { return decode_; }
+
+    /// Whether the last text ended because there was no more room for it.
+    bool is_full() const { return is_full_; }
 
 private:
     void emit(const std::string& bytes) {
@@ -89,14 +96,14 @@ private:
     const RunOptions& options_;
     Sampler sampler_;
     std::vector<Token> ids_;
-    std::vector<Token> unread_;  ///< written last; the limit came before the model had read it
     std::string text_;
+    bool is_full_ = false;
     Pace prefill_, decode_;
 };
 
 Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
-    HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options.on.devices, options.on.budgets));
+    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(file));
     Progress progress("placing weights", static_cast<std::size_t>(file.tensor_count()));
     return Generator::load(options.model,
                            {.rooms = devices.rooms,
@@ -105,43 +112,66 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
                             .context = options.on.context,
                             .batch = options.batch,
                             .policy = options.on.scheduler_policy(),
-                            .on_tensor = [&](const std::string& name) { progress.step(name); }});
+                            .on_tensor = [&](const std::string& name) { progress.step(name); },
+                            .mapped = options.on.mapped});
 }
+
+bool at_terminal() { return isatty(STDIN_FILENO) != 0; }
 
 /// The next line from the user that has anything in it. False at the end of the conversation.
 bool listen(std::string& line) {
-    const bool at_terminal = isatty(STDIN_FILENO) != 0;
     do {
-        if (at_terminal) fmt::print("> "), std::fflush(stdout);
+        if (at_terminal()) fmt::print("> "), std::fflush(stdout);
         if (!std::getline(std::cin, line)) return false;
     } while (line.empty());
     return line != "/quit";
 }
 
-/// Gives what was read of the user's words.
-Result<std::vector<Token>> converse(Generator& generator, const RunOptions& options,
-                                    Writer& writer) {
-    const auto chat = ChatTemplate::of(generator.file());
-    if (generator.file().has("tokenizer.chat_template") && !chat) return chat.error();
-    std::vector<Token> all;
-    std::string line = options.prompt;
-    for (bool go_on = !line.empty() || listen(line); go_on; go_on = listen(line)) {
-        const bool first = all.empty();
-        const std::string text = !chat   ? line
-                                 : first ? chat->first(line, options.system)
-                                         : chat->next(line);
-        const auto tokens = generator.tokenizer().encode(text, first, static_cast<bool>(chat));
-        HEDDLE_TRY(writer.go_on(tokens));
-        all.insert(all.end(), tokens.begin(), tokens.end());
-        if (!options.json) fmt::print("\n");
-    }
-    return all;
+/// That of the model, where what the user says is a message.
+Result<std::optional<ChatTemplate>> template_for(const Generator& generator,
+                                                 const RunOptions& options) {
+    const bool has_one = generator.file().has("tokenizer.chat_template");
+    if (!options.chat && !(options.interactive && has_one)) return std::optional<ChatTemplate>();
+    HEDDLE_TRY_ASSIGN(ChatTemplate chat, ChatTemplate::of(generator.file()));
+    return std::optional(std::move(chat));
 }
 
-std::vector<Token> prompt_tokens(const Generator& generator, const RunOptions& options,
-                                 const Result<ChatTemplate>& chat) {
-    if (!options.chat || !chat) return generator.tokenizer().encode(options.prompt, true, false);
-    return generator.tokenizer().encode(chat->first(options.prompt, options.system), true, true);
+/// One prompt, or one after the other. Gives what was read of the user's words.
+Result<std::vector<Token>> converse(Generator& generator, const RunOptions& options,
+                                    Writer& writer) {
+    HEDDLE_TRY_ASSIGN(const auto chat, template_for(generator, options));
+    const auto context = static_cast<std::size_t>(generator.model().context());
+    const auto wanted = std::min(static_cast<std::size_t>(options.tokens), context / 4);
+    Conversation conversation(generator.tokenizer(), chat, options.system, {context, wanted});
+    std::vector<Token> all;
+    std::string line = options.prompt;
+    bool go_on = !options.interactive || !line.empty() || listen(line);
+    for (; go_on; go_on = options.interactive && listen(line)) {
+        auto heard = conversation.ask(line);
+        if (!heard && options.interactive && at_terminal()) {
+            print_note(heard.error().message);  // somebody is there to say it in fewer words
+            continue;
+        }
+        HEDDLE_TRY_ASSIGN(const Conversation::Asked asked, std::move(heard));
+        if (asked.tokens.empty()) return invalid("the prompt is empty; give one with --prompt");
+        if (asked.left_out > 0) {
+            generator.forget();
+            print_note(fmt::format(
+                "[the oldest messages no longer fit into the context of {} tokens; left out: {}]",
+                context, asked.left_out));
+        }
+        if (!options.interactive && !options.json && !chat) fmt::print("{}", line);
+        HEDDLE_TRY(writer.answer(conversation));
+        all.insert(all.end(), asked.tokens.begin(), asked.tokens.end());
+        if (!options.json) fmt::print("\n");
+        if (!writer.is_full()) continue;
+        std::fflush(stdout);
+        print_note(
+            fmt::format("[the text ends here: the context of {} tokens is full; --context "
+                        "makes more room]",
+                        context));
+    }
+    return all;
 }
 
 void print_json(Generator& generator, const RunOptions& options, const std::vector<Token>& prompt,
@@ -179,21 +209,10 @@ Result<> show_schedule(Generator& generator, const RunOptions& options) {
 
 Result<> run(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const auto generator, load(options));
+    if (options.on.no_fusion) stop_fusion(generator->scheduler());
     if (options.explain || !options.html.empty()) generator->scheduler().set_tracing(true);
     Writer writer(*generator, options);
-    std::vector<Token> prompt;
-    if (options.interactive) {
-        HEDDLE_TRY_ASSIGN(prompt, converse(*generator, options, writer));
-    } else {
-        const auto chat = ChatTemplate::of(generator->file());
-        if (options.chat && !chat) return chat.error();
-        prompt = prompt_tokens(*generator, options, chat);
-        if (prompt.empty()) return invalid("the prompt is empty; give one with --prompt");
-        HEDDLE_TRY(generator->check_room(prompt.size()));
-        if (!options.json && !options.chat) fmt::print("{}", options.prompt);
-        HEDDLE_TRY(writer.go_on(prompt));
-        if (!options.json) fmt::print("\n");
-    }
+    HEDDLE_TRY_ASSIGN(const std::vector<Token> prompt, converse(*generator, options, writer));
     if (options.json) {
         print_json(*generator, options, prompt, writer);
     } else if (!options.quiet) {

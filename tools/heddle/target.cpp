@@ -1,6 +1,5 @@
 #include "target.hpp"
 
-#include "heddle/cpu.h"
 #include "heddle/heddle.h"
 
 namespace heddle::tool {
@@ -25,6 +24,11 @@ bool Target::set_threads(int threads) const {
         reinterpret_cast<ggml_backend_set_n_threads_t>(procedure("ggml_backend_set_n_threads"));
     if (set != nullptr) set(stream_.get(), threads);
     return set != nullptr;
+}
+
+bool Target::set_fusion(heddle_cpu_fusion fusion) const {
+    const auto set = reinterpret_cast<heddle_cpu_set_fusion_t>(procedure("heddle_cpu_set_fusion"));
+    return set != nullptr && set(stream_.get(), fusion);
 }
 
 std::vector<std::string> Target::instruction_sets() const {

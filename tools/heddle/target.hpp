@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
+#include "heddle/cpu.h"
 
 namespace heddle::tool {
 
@@ -28,6 +29,9 @@ public:
     /// The instruction sets that kernels can be run in, best first; empty where there is no choice.
     std::vector<std::string> instruction_sets() const;
     Result<> use_instruction_set(const std::string& name) const;
+
+    /// Whether nodes are computed together. False where the device has no such choice.
+    bool set_fusion(heddle_cpu_fusion fusion) const;
 
 private:
     explicit Target(ggml_backend_t stream) : stream_(stream) {}

@@ -24,7 +24,7 @@ struct Options {
     std::vector<int> threads{1};
     std::string instruction_set = "best";
     std::vector<std::string> ops;
-    bool json = false;
+    bool json = false, no_fusion = false;
 };
 
 /// How the cases of one op went on one device, over all thread counts and instruction sets.
@@ -151,14 +151,19 @@ Result<Tallies> run_all(const Options& options, const Target& target) {
         for (const Setting& setting : settings) {
             progress.step(group.name);
             HEDDLE_TRY(apply(setting));
-            const auto run_each = [&](const auto& list) {
+            const auto run_each = [&](const auto& list, const char* how = "") {
                 for (const auto& golden : list) {
                     tallies[group.name].add(strict(run_case(golden, target), target),
-                                            golden.name + " on " + setting.describe());
+                                            golden.name + " on " + setting.describe() + how);
                 }
             };
             run_each(group.cases.ops);
-            run_each(group.cases.graphs);
+            // Graphs are small: nodes are computed together where they can be, then each by itself.
+            const bool has_choice = target.set_fusion(HEDDLE_CPU_FUSION_ALWAYS);
+            if (!has_choice || !options.no_fusion) run_each(group.cases.graphs);
+            if (!target.set_fusion(HEDDLE_CPU_FUSION_OFF)) continue;
+            run_each(group.cases.graphs, ", without fusion");
+            target.set_fusion(HEDDLE_CPU_FUSION_ON);
         }
         return ok();
     };
@@ -232,8 +237,8 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
             .add_option("model", check.model,
                         "GGUF file of the llama family: compare its nodes on two devices")
             ->type_name("FILE");
-    for (const char* other :
-         {"--golden", "--cases", "--seed", "--device", "--threads", "--isa", "--op"}) {
+    for (const char* other : {"--golden", "--cases", "--seed", "--device", "--threads", "--isa",
+                              "--op", "--no-fusion"}) {
         model->excludes(command.get_option(other));
     }
     CLI::Option* on =
@@ -291,6 +296,8 @@ void add_verify(CLI::App& app, int& status) {
                         "Instruction sets of the CPU to try: best, all, or a name");
     command->add_option("--op", options->ops,
                         "Only cases of this op or graph file; may be given again");
+    command->add_flag("--no-fusion", options->no_fusion,
+                      "Graphs only node by node, not also with nodes computed together");
     command->add_flag("--json", options->json, "Result as JSON");
     auto check = std::make_shared<ModelCheck>();
     add_model_options(*command, *check);

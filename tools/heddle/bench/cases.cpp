@@ -1,5 +1,7 @@
 #include "bench/cases.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace heddle::tool::bench {
@@ -31,10 +33,27 @@ ggml_tensor* Inputs::weights(ggml_type type, std::initializer_list<std::int64_t>
     return tensor;
 }
 
+std::vector<Case> cases_of(std::span<const SizedOp> table, const Wish& wish) {
+    std::vector<Case> cases;
+    for (const SizedOp& row : table) {
+        if (row.model != wish.model) continue;
+        const std::int64_t size = wish.quick ? row.quick_size : row.size;
+        cases.push_back(
+            {.op = row.op,
+             .type = ggml_type_name(row.type),
+             .main_type = row.type,
+             .shape = fmt::format(fmt::runtime(row.shape), size),
+             .build = [&row, size](Inputs& inputs) { return row.build(inputs, size, row.type); },
+             .beside_copy = row.beside == SizedOp::Beside::copy,
+             .usual = row.usual});
+    }
+    return cases;
+}
+
 std::vector<Case> all_cases(const Wish& wish) {
     std::vector<Case> all;
-    for (const auto part :
-         {product_cases, attention_cases, row_cases, copy_cases, recurrent_cases, image_cases}) {
+    for (const auto part : {product_cases, attention_cases, row_cases, copy_cases, recurrent_cases,
+                            image_cases, training_cases}) {
         for (Case& each : part(wish)) {
             const bool wanted = wish.types.empty() ||
                                 std::ranges::find(wish.types, each.main_type) != wish.types.end();
@@ -42,6 +61,15 @@ std::vector<Case> all_cases(const Wish& wish) {
         }
     }
     return all;
+}
+
+std::span<const Unmeasured> unmeasured_ops() {
+    static constexpr const char* kForeign = "runs a function of the caller's";
+    static constexpr std::array kOps{
+        Unmeasured{GGML_OP_MAP_CUSTOM1, kForeign}, Unmeasured{GGML_OP_MAP_CUSTOM2, kForeign},
+        Unmeasured{GGML_OP_MAP_CUSTOM3, kForeign}, Unmeasured{GGML_OP_CUSTOM, kForeign},
+        Unmeasured{GGML_OP_FLASH_ATTN_BACK, "no device computes it"}};
+    return kOps;
 }
 
 }  // namespace heddle::tool::bench

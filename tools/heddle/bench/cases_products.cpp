@@ -6,10 +6,6 @@
 namespace heddle::tool::bench {
 namespace {
 
-std::vector<ggml_type> types_or(const Wish& wish, std::vector<ggml_type> usual) {
-    return wish.types.empty() ? usual : wish.types;
-}
-
 struct ProductShape {
     std::int64_t rows, columns, n;
 };
@@ -88,29 +84,32 @@ Case attention(ggml_type type, const AttentionShape& shape) {
 
 std::vector<Case> product_cases(const Wish& wish) {
     std::vector<Case> cases;
-    if (wish.shapes == "llm") {
+    if (wish.model == "llm") {
         const std::int64_t size = wish.quick ? 1024 : 4096;
         for (const ggml_type type :
-             types_or(wish, {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
-                             GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K})) {
+             wish.types_or({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                            GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K})) {
             for (const std::int64_t n : {1, 8, 32, 512}) {
                 cases.push_back(product(type, {size, size, n}));
             }
         }
-        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q4_0})) {
+        for (const ggml_type type : wish.types_or({GGML_TYPE_F16, GGML_TYPE_Q4_0})) {
             cases.push_back(expert_product(type, wish.quick ? 32 : 128, wish.quick));
         }
         cases.push_back(outer_product(wish.quick ? 512 : 2048));
-    } else if (wish.shapes == "speech") {  // an encoder over 30 seconds, and a decoder
+    } else if (wish.model == "speech") {  // an encoder over 30 seconds, and a decoder
         const std::int64_t frames = wish.quick ? 150 : 1500;
-        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q5_0})) {
+        for (const ggml_type type : wish.types_or({GGML_TYPE_F16, GGML_TYPE_Q5_0})) {
             cases.push_back(product(type, {1280, 1280, frames}));
             cases.push_back(product(type, {5120, 1280, frames}));
             cases.push_back(product(type, {51866, 1280, 1}));
+            cases.push_back(product(type, {1280, 3 * 1280, frames}));  // its second convolution
+            if (3 * 80 % ggml_blck_size(type) != 0) continue;
+            cases.push_back(product(type, {1280, 3 * 80, 2 * frames}));  // and its first
         }
     } else {  // patches of an image, and a network that paints one
         const std::int64_t patches = wish.quick ? 64 : 577;
-        for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q8_0})) {
+        for (const ggml_type type : wish.types_or({GGML_TYPE_F16, GGML_TYPE_Q8_0})) {
             cases.push_back(product(type, {1024, 1024, patches}));
             cases.push_back(product(type, {4096, 1024, patches}));
             cases.push_back(product(type, {1280, 1280, wish.quick ? 128 : 4096}));
@@ -120,19 +119,22 @@ std::vector<Case> product_cases(const Wish& wish) {
 }
 
 std::vector<Case> attention_cases(const Wish& wish) {
+    const std::int64_t kv = wish.quick ? 512 : 4096, frames = wish.quick ? 150 : 1500;
+    const std::int64_t patches = wish.quick ? 64 : 577;
+    std::vector<AttentionShape> shapes;
+    if (wish.model == "llm") {
+        shapes = {{128, 32, 8, kv, 1}, {128, 32, 8, kv, wish.quick ? 32 : 512}};
+    } else if (wish.model == "speech") {
+        shapes = {{64, 20, 20, frames, frames, false}, {64, 20, 20, frames, 1, false}};
+    } else {
+        shapes = {{64, 16, 16, patches, patches, false}};
+    }
     std::vector<Case> cases;
-    for (const ggml_type type : types_or(wish, {GGML_TYPE_F16, GGML_TYPE_Q8_0})) {
-        if (wish.shapes == "llm") {
-            const std::int64_t kv = wish.quick ? 512 : 4096;
-            cases.push_back(attention(type, {128, 32, 8, kv, 1}));
-            cases.push_back(attention(type, {128, 32, 8, kv, wish.quick ? 32 : 512}));
-        } else if (wish.shapes == "speech") {
-            const std::int64_t frames = wish.quick ? 150 : 1500;
-            cases.push_back(attention(type, {64, 20, 20, frames, frames, false}));
-            cases.push_back(attention(type, {64, 20, 20, frames, 1, false}));
-        } else {
-            const std::int64_t patches = wish.quick ? 64 : 577;
-            cases.push_back(attention(type, {64, 16, 16, patches, patches, false}));
+    for (const ggml_type type :
+         wish.types_or({GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0})) {
+        for (const AttentionShape& shape : shapes) {
+            // Some blocks are longer than a head is wide.
+            if (shape.width % ggml_blck_size(type) == 0) cases.push_back(attention(type, shape));
         }
     }
     return cases;

@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/dot/byte_products.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace heddle::tool::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -41,38 +43,37 @@ double fma_f32(std::size_t rounds, float& sink) {
     return 2.0 * static_cast<double>(kChains * hn::Lanes(lanes) * rounds);
 }
 
-// One step: sum += products of bytes of a (unsigned) and b (signed), four to a lane of 32 bits.
-// Highway 1.0 has no such operation.
 using I32 = hn::ScalableTag<std::int32_t>;
 using I32s = hn::Vec<I32>;
-HWY_INLINE I32s dot_step(I32s sum, I32s a, I32s b) {
-#if HWY_TARGET == HWY_AVX3_DL
-    // Highway asks the processor for this instruction, but does not tell the compiler.
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-    return sum;
-#elif HWY_TARGET == HWY_AVX3
-    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
-    const __m512i pairs = _mm512_maddubs_epi16(a.raw, b.raw);
-    return I32s{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))};
-#elif HWY_TARGET == HWY_AVX2
-    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
-    const __m256i pairs = _mm256_maddubs_epi16(a.raw, b.raw);
-    return I32s{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
-#elif HWY_TARGET == HWY_SSE4
-    asm volatile("" : "+x"(a.raw));  // the same product each time: the compiler must not know
-    const __m128i pairs = _mm_maddubs_epi16(a.raw, b.raw);
-    return I32s{_mm_add_epi32(sum.raw, _mm_madd_epi16(pairs, _mm_set1_epi16(1)))};
+
+#if HEDDLE_HAS_BYTE_PRODUCTS
+/// sum + products of bytes of a (unsigned) and b (signed), four to a lane, as kernels have them.
+template <class Products>
+struct FourBytes {
+    static constexpr std::size_t kPerLane = 4;
+
+    static HWY_INLINE I32s add(I32s sum, I32s a, I32s b) {
+        auto bytes = hn::BitCast(hn::ScalableTag<std::uint8_t>(), a);
+        // The same product each time: the compiler must not know.
+#if HWY_ARCH_X86
+        asm volatile("" : "+x"(bytes.raw));
 #else
-    return hn::Add(hn::Mul(sum, b), a);  // what is left: one product in 32 bits
+        asm volatile("" : "+w"(bytes.raw));
 #endif
-}
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-constexpr std::size_t kProductsPerLane = 4;
+        return Products::multiply_add(bytes, b, sum);
+    }
+};
 #else
-constexpr std::size_t kProductsPerLane = 1;
+/// What is left without instructions for bytes: one product in 32 bits.
+struct OneWord {
+    static constexpr std::size_t kPerLane = 1;
+
+    static HWY_INLINE I32s add(I32s sum, I32s a, I32s b) { return hn::Add(hn::Mul(sum, b), a); }
+};
 #endif
 
-double dot_i8(std::size_t rounds, float& sink) {
+template <class Step>
+double dot_by(std::size_t rounds, float& sink) {
     const I32 lanes;
     // Different ones, or the compiler sees that one chain is enough.
     auto s0 = hn::Set(lanes, 0), s1 = hn::Set(lanes, 1), s2 = hn::Set(lanes, 2);
@@ -81,15 +82,25 @@ double dot_i8(std::size_t rounds, float& sink) {
     auto s9 = hn::Set(lanes, 9), s10 = hn::Set(lanes, 10), s11 = hn::Set(lanes, 11);
     const auto a = hn::Set(lanes, 0x01020304), b = hn::Set(lanes, 0x01ff01ff);
     for (std::size_t i = 0; i < rounds; ++i) {
-        s0 = dot_step(s0, a, b), s1 = dot_step(s1, a, b), s2 = dot_step(s2, a, b);
-        s3 = dot_step(s3, a, b), s4 = dot_step(s4, a, b), s5 = dot_step(s5, a, b);
-        s6 = dot_step(s6, a, b), s7 = dot_step(s7, a, b), s8 = dot_step(s8, a, b);
-        s9 = dot_step(s9, a, b), s10 = dot_step(s10, a, b), s11 = dot_step(s11, a, b);
+        s0 = Step::add(s0, a, b), s1 = Step::add(s1, a, b), s2 = Step::add(s2, a, b);
+        s3 = Step::add(s3, a, b), s4 = Step::add(s4, a, b), s5 = Step::add(s5, a, b);
+        s6 = Step::add(s6, a, b), s7 = Step::add(s7, a, b), s8 = Step::add(s8, a, b);
+        s9 = Step::add(s9, a, b), s10 = Step::add(s10, a, b), s11 = Step::add(s11, a, b);
     }
     s0 = hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(s4, s5));
     s6 = hn::Add(hn::Add(hn::Add(s6, s7), hn::Add(s8, s9)), hn::Add(s10, s11));
     sink = static_cast<float>(hn::GetLane(hn::Add(s0, s6)));
-    return 2.0 * static_cast<double>(kChains * kProductsPerLane * hn::Lanes(lanes) * rounds);
+    return 2.0 * static_cast<double>(kChains * Step::kPerLane * hn::Lanes(lanes) * rounds);
+}
+
+double dot_i8(std::size_t rounds, float& sink) {
+#if HEDDLE_HAS_BYTE_PRODUCTS
+    namespace products = heddle::cpu::HWY_NAMESPACE;
+    return products::with_best_products<127>(
+        [&](auto best) { return dot_by<FourBytes<decltype(best)>>(rounds, sink); });
+#else
+    return dot_by<OneWord>(rounds, sink);
+#endif
 }
 
 /// Four places at a time: the processor then fetches further ahead than along a single row.

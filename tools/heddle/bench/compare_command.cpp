@@ -3,6 +3,7 @@
 #include "bench/ceilings.hpp"
 #include "bench/commands.hpp"
 #include "bench/measure.hpp"
+#include "bench/onednn.hpp"
 #include "bench/output.hpp"
 #include "bench/workload.hpp"
 #include "console.hpp"
@@ -16,17 +17,13 @@ struct CompareOptions {
     std::string on = "CPU", against = "BLAS";
 };
 
-struct Size {
-    std::int64_t rows, columns, n;
-};
-
-std::vector<Size> sizes(bool quick) {
+std::vector<ProductSize> sizes(bool quick) {
     if (quick) return {{256, 256, 64}, {512, 512, 128}};
     return {{1024, 1024, 1024}, {4096, 4096, 32},  {4096, 4096, 128},
             {4096, 4096, 512},  {2048, 5632, 512}, {1280, 1280, 1500}};
 }
 
-Case product(const Size& size) {
+Case product(const ProductSize& size) {
     return {.op = "MUL_MAT",
             .type = "f32",
             .main_type = GGML_TYPE_F32,
@@ -38,67 +35,130 @@ Case product(const Size& size) {
             }};
 }
 
-/// Both in turns, so that what disturbs one disturbs the other.
-Result<std::pair<Seconds, Seconds>> in_turns(Workload& one, Workload& other, bool quick) {
+/// All in turns, so that what disturbs one disturbs the others. The best of each.
+Result<std::vector<Seconds>> in_turns(const std::vector<std::function<Result<>()>>& contenders,
+                                      bool quick) {
     const int turns = quick ? 1 : 3;
     const Effort whole = Effort::of(quick), part{whole.seconds / turns, 2};
-    std::pair<Seconds, Seconds> found;
-    for (int i = 0; i < turns; ++i) {
-        HEDDLE_TRY_ASSIGN(const Seconds first, measure(part, [&] { return one.run(); }));
-        HEDDLE_TRY_ASSIGN(const Seconds second, measure(part, [&] { return other.run(); }));
-        if (i == 0 || first.best < found.first.best) found.first = first;
-        if (i == 0 || second.best < found.second.best) found.second = second;
+    std::vector<Seconds> found(contenders.size());
+    for (int turn = 0; turn < turns; ++turn) {
+        for (std::size_t i = 0; i < contenders.size(); ++i) {
+            HEDDLE_TRY_ASSIGN(const Seconds seconds, measure(part, contenders[i]));
+            if (turn == 0 || seconds.best < found[i].best) found[i] = seconds;
+        }
     }
     return found;
 }
+
+/// A device, another one, and oneDNN if the program has it.
+class Comparison {
+public:
+    Comparison(const CompareOptions& options, const Target& on, const Target& against)
+        : options_(options),
+          on_(on),
+          against_(against),
+          onednn_(onednn_name()),
+          ceilings_(options.common.quick, memory_to_use(options.common.quick)),
+          report_("compare", columns()) {}
+
+    Result<> run() {
+        const auto counts = options_.common.thread_counts();
+        const auto all = sizes(options_.common.quick);
+        Progress progress("measuring", counts.size() * all.size());
+        for (const int threads : counts) {
+            on_.set_threads(threads);
+            against_.set_threads(threads);
+            for (const ProductSize& size : all) {
+                progress.step(product(size).shape);
+                HEDDLE_TRY(measure_size(size, threads));
+            }
+        }
+        for (const int threads : counts) {
+            report_.add_figure("P, multiply-add f32", threads, ceilings_.peak_f32(threads) * 1e-9,
+                               "GFLOP/s");
+        }
+        report_.add_note("the same product on all, in turns: " + described(on_) + ", " +
+                         described(against_) +
+                         (onednn_.empty() ? "; built without oneDNN" : ", and " + onednn_));
+        return ok();
+    }
+
+    const Report& report() const { return report_; }
+
+private:
+    static std::string described(const Target& target) {
+        return target.name() + " is " + ggml_backend_dev_description(target.device());
+    }
+
+    std::vector<Report::Column> columns() const {
+        std::vector<Report::Column> all{
+            {"op", "op", 0, 1, true},
+            {"type", "type", 0, 1, true},
+            {"shape", "shape", 0, 1, true},
+            {"threads", "threads"},
+            {"flops_per_second", on_.name() + " GFLOP/s", 1, 1e-9},
+            {"other_flops_per_second", against_.name() + " GFLOP/s", 1, 1e-9}};
+        if (!onednn_.empty()) {
+            all.push_back({"onednn_flops_per_second", "oneDNN GFLOP/s", 1, 1e-9});
+        }
+        all.push_back({"share_of_peak", "of P", 2});
+        all.push_back({"other_share_of_peak", "of P", 2});
+        if (!onednn_.empty()) all.push_back({"onednn_share_of_peak", "of P", 2});
+        all.push_back({"ratio", "ratio", 2});
+        if (!onednn_.empty()) all.push_back({"onednn_ratio", "ratio", 2});
+        return all;
+    }
+
+    Result<> measure_size(const ProductSize& size, int threads) {
+        const Case what = product(size);
+        HEDDLE_TRY_ASSIGN(Workload first, Workload::make(what, on_, 0));
+        HEDDLE_TRY_ASSIGN(Workload second, Workload::make(what, against_, 0));
+        if (first.is_declined() || second.is_declined()) {
+            return failure(Errc::unsupported, first.is_declined() ? on_.name() : against_.name(),
+                           " declines MUL_MAT f32 ", what.shape);
+        }
+        std::vector<std::function<Result<>()>> contenders{[&] { return first.run(); },
+                                                          [&] { return second.run(); }};
+        std::unique_ptr<OneDnnProduct> third;
+        if (!onednn_.empty()) {
+            HEDDLE_TRY_ASSIGN(third, make_onednn_product(size));
+            contenders.emplace_back([&]() -> Result<> {
+                for (int i = 0; i < first.times(); ++i) HEDDLE_TRY(third->run(threads));
+                return ok();
+            });
+        }
+        HEDDLE_TRY_ASSIGN(const auto seconds, in_turns(contenders, options_.common.quick));
+        add_row(what, threads, first.work().flops * first.times(), seconds);
+        return ok();
+    }
+
+    void add_row(const Case& what, int threads, double flops, const std::vector<Seconds>& seconds) {
+        const double peak = ceilings_.measure_peak_f32(threads);
+        std::vector<double> speeds;
+        for (const Seconds& each : seconds) {
+            speeds.push_back(flops / each.chosen(options_.common.by_median));
+        }
+        std::vector<Report::Value> row{what.op, what.type, what.shape, std::int64_t{threads}};
+        for (const double speed : speeds) row.emplace_back(speed);
+        for (const double speed : speeds) row.emplace_back(speed / peak);
+        for (std::size_t i = 1; i < speeds.size(); ++i) row.emplace_back(speeds[0] / speeds[i]);
+        report_.add(std::move(row));
+    }
+
+    const CompareOptions& options_;
+    const Target &on_, &against_;
+    std::string onednn_;
+    Ceilings ceilings_;
+    Report report_;
+};
 
 Result<> run(const CompareOptions& options) {
     HEDDLE_TRY(options.common.output.check());
     HEDDLE_TRY_ASSIGN(const Target on, Target::open(options.on));
     HEDDLE_TRY_ASSIGN(const Target against, Target::open(options.against));
-    const bool quick = options.common.quick, by_median = options.common.by_median;
-    Ceilings ceilings(quick, memory_to_use(quick));
-    Report report("compare", {{"op", "op", 0, 1, true},
-                              {"type", "type", 0, 1, true},
-                              {"shape", "shape", 0, 1, true},
-                              {"threads", "threads"},
-                              {"flops_per_second", on.name() + " GFLOP/s", 1, 1e-9},
-                              {"other_flops_per_second", against.name() + " GFLOP/s", 1, 1e-9},
-                              {"share_of_peak", "of P", 2},
-                              {"other_share_of_peak", "of P", 2},
-                              {"ratio", "ratio", 2}});
-    const auto counts = options.common.thread_counts();
-    const auto all = sizes(quick);
-    Progress progress("measuring", counts.size() * all.size());
-    for (const int threads : counts) {
-        on.set_threads(threads);
-        against.set_threads(threads);
-        for (const Size& size : all) {
-            const Case what = product(size);
-            progress.step(what.shape);
-            HEDDLE_TRY_ASSIGN(Workload first, Workload::make(what, on, 0));
-            HEDDLE_TRY_ASSIGN(Workload second, Workload::make(what, against, 0));
-            if (first.is_declined() || second.is_declined()) {
-                return failure(Errc::unsupported, first.is_declined() ? on.name() : against.name(),
-                               " declines MUL_MAT f32 ", what.shape);
-            }
-            HEDDLE_TRY_ASSIGN(const auto seconds, in_turns(first, second, quick));
-            const double peak = ceilings.measure_peak_f32(threads);
-            const double flops = first.work().flops * first.times();
-            const double mine = flops / seconds.first.chosen(by_median);
-            const double other = flops / seconds.second.chosen(by_median);
-            report.add({what.op, what.type, what.shape, std::int64_t{threads}, mine, other,
-                        mine / peak, other / peak, mine / other});
-        }
-    }
-    for (const int threads : counts) {
-        report.add_figure("P, multiply-add f32", threads, ceilings.peak_f32(threads) * 1e-9,
-                          "GFLOP/s");
-    }
-    report.add_note("the same graph on both, in turns: " + on.name() + " is " +
-                    ggml_backend_dev_description(on.device()) + ", " + against.name() + " is " +
-                    ggml_backend_dev_description(against.device()));
-    return options.common.output.show(report);
+    Comparison comparison(options, on, against);
+    HEDDLE_TRY(comparison.run());
+    return options.common.output.show(comparison.report());
 }
 
 }  // namespace
@@ -106,15 +166,16 @@ Result<> run(const CompareOptions& options) {
 void add_compare(CLI::App& bench, int& status) {
     auto options = std::make_shared<CompareOptions>();
     CLI::App* command = bench.add_subcommand(
-        "compare",
-        "Matrix products of f32 on two devices in turns: ours beside the BLAS library's");
+        "compare", "Matrix products of f32 in turns: ours beside those of other libraries");
     command->add_option("--on", options->on, "Device to measure")
         ->type_name("DEVICE")
         ->capture_default_str();
     command->add_option("--against", options->against, "Device to compare with")
         ->type_name("DEVICE")
         ->capture_default_str();
-    command->footer("The BLAS device is there if Heddle was built with a BLAS library.");
+    command->footer(
+        "The BLAS device is there if Heddle was built with a BLAS library, and oneDNN beside it\n"
+        "if that was installed.");
     options->common.add_options(*command, false);
     command->callback(
         [options, &status] { status = report_outcome("bench compare", run(*options)); });

@@ -23,6 +23,7 @@ struct ModelOptions {
     std::string file, shape = "110M";
     std::vector<std::string> types, devices;
     std::int64_t prompt = 512, tokens = 32;
+    bool no_fusion = false, mapped = false;
 };
 
 /// Bytes that one more token needs: each weight of a product once, and the keys and values so far.
@@ -84,8 +85,10 @@ private:
                                              .context = prompt_ + tokens_,
                                              .batch = static_cast<std::size_t>(prompt_),
                                              .policy = Scheduler::Policy::rules,
-                                             .on_tensor = {}};
+                                             .on_tensor = {},
+                                             .mapped = options_.mapped};
             HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(path, setting));
+            if (options_.no_fusion) stop_fusion(generator->scheduler());
             is_host_ = devices.rooms.empty();
             HEDDLE_TRY(measure_model(*generator, name, threads));
         }
@@ -212,6 +215,9 @@ void add_model(CLI::App& bench, int& status) {
         ->type_name("DEVICE")
         ->allow_extra_args(false)
         ->capture_default_str();
+    command->add_flag("--no-fusion", options->no_fusion, "Compute each node by itself");
+    command->add_flag("--mapped", options->mapped,
+                      "Leave weights in the mapped file: starts sooner, runs slower");
     options->common.add_options(*command, false);
     command->callback(
         [options, &status] { status = report_outcome("bench model", run(*options)); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 
 #include "bench/ceilings.hpp"
@@ -18,8 +19,12 @@ namespace {
 struct OpsOptions {
     Common common;
     std::vector<std::string> names, types;
-    std::string device = "CPU", shapes = "llm";
+    std::string device = "CPU";
+    std::string shapes;  ///< empty: of language models, or of those that have the op
+    bool all = false;
 };
+
+constexpr const char* kEveryModel = "all";
 
 Result<std::vector<ggml_type>> types_of(const std::vector<std::string>& names) {
     std::vector<ggml_type> types;
@@ -41,29 +46,63 @@ Result<std::vector<ggml_type>> types_of(const std::vector<std::string>& names) {
     return types;
 }
 
-/// The cases of the ops that are asked for; of all ops if none is.
-Result<std::vector<Case>> cases_for(const OpsOptions& options) {
-    HEDDLE_TRY_ASSIGN(auto types, types_of(options.types));
-    std::vector<Case> cases = all_cases({options.shapes, std::move(types), options.common.quick});
-    std::set<std::string> wanted;
-    for (const std::string& name : options.names) {
+/// The cases of all ops, for each model that `shapes` names.
+std::vector<Case> cases_of_models(const std::string& shapes, const std::vector<ggml_type>& types,
+                                  bool quick) {
+    std::vector<Case> cases;
+    for (const char* model : kModels) {
+        if (shapes != model && shapes != kEveryModel) continue;
+        std::ranges::move(all_cases({model, types, quick}), std::back_inserter(cases));
+    }
+    return cases;
+}
+
+std::set<std::string> ops_of(const std::string& shapes) {
+    std::set<std::string> ops;
+    for (const Case& each : cases_of_models(shapes, {}, true)) ops.insert(each.op);
+    return ops;
+}
+
+/// The names as cases have them. Fails if a name is none of `known`.
+Result<std::set<std::string>> find_ops(const std::vector<std::string>& names,
+                                       const std::set<std::string>& known) {
+    std::set<std::string> found;
+    for (const std::string& name : names) {
         std::string upper = name;
         std::ranges::transform(upper, upper.begin(),
                                [](unsigned char c) { return std::toupper(c); });
-        const auto all = all_cases({options.shapes, {}, true});
-        std::set<std::string> known;
-        for (const Case& each : all) known.insert(each.op);
-        if (!known.contains(upper)) {
-            std::string list;
-            for (const std::string& op : known) list += (list.empty() ? "" : ", ") + op;
-            return failure(Errc::not_found, "no op '", name, "' among those of ", options.shapes,
-                           " shapes: ", list);
+        if (known.contains(upper)) {
+            found.insert(upper);
+            continue;
         }
-        wanted.insert(upper);
+        std::string list;
+        for (const std::string& op : known) list += (list.empty() ? "" : ", ") + op;
+        return failure(Errc::not_found, "no op '", name, "' among those that are measured: ", list);
     }
-    if (!wanted.empty()) {
-        std::erase_if(cases, [&](const Case& each) { return !wanted.contains(each.op); });
+    return found;
+}
+
+/// The cases of the ops that are asked for; if none is, of those that matter most, or of all.
+Result<std::vector<Case>> cases_for(const OpsOptions& options) {
+    std::vector<std::string> type_names = options.types;
+    if (options.all && type_names.empty()) type_names = {"all"};
+    HEDDLE_TRY_ASSIGN(const auto types, types_of(type_names));
+    const bool quick = options.common.quick;
+    const bool any_model = options.shapes.empty();
+    const std::string shapes = any_model ? kModels.front() : options.shapes;
+    HEDDLE_TRY_ASSIGN(const auto wanted,
+                      find_ops(options.names, ops_of(any_model ? kEveryModel : shapes)));
+    std::vector<Case> cases = cases_of_models(shapes, types, quick);
+    if (any_model && !wanted.empty()) {
+        // Ops that language models lack, at the shapes of those that have them.
+        const std::set<std::string> common = ops_of(shapes);
+        for (Case& each : cases_of_models(kEveryModel, types, quick)) {
+            if (!common.contains(each.op)) cases.push_back(std::move(each));
+        }
     }
+    std::erase_if(cases, [&](const Case& each) {
+        return wanted.empty() ? !each.usual && !options.all : !wanted.contains(each.op);
+    });
     if (cases.empty()) return failure(Errc::not_found, "no op is measured with these types");
     return cases;
 }
@@ -246,15 +285,18 @@ void add_ops(CLI::App& bench, int& status) {
     auto options = std::make_shared<OpsOptions>();
     CLI::App* command =
         bench.add_subcommand("ops", "Speed of each op, as a share of what the machine can do");
-    command->add_option("op", options->names, "Ops such as MUL_MAT or SOFT_MAX; all if left out");
+    command->add_option("op", options->names,
+                        "Ops such as MUL_MAT or SOFT_MAX; the usual ones if left out");
+    command->add_flag("--all", options->all, "All ops, with weights of all types");
     command
         ->add_option("--type", options->types,
                      "Types of weights such as Q4_0,F16, or all; the usual ones if left out")
         ->delimiter(',')
         ->allow_extra_args(false);
-    command->add_option("--shapes", options->shapes, "Shapes of which kind of model")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"llm", "speech", "vision"}));
+    command
+        ->add_option("--shapes", options->shapes,
+                     "Shapes of which kind of model; llm if left out, or that which has the op")
+        ->check(CLI::IsMember({"llm", "speech", "vision", kEveryModel}));
     command->add_option("-d,--device", options->device, "Device to measure")
         ->type_name("DEVICE")
         ->capture_default_str();

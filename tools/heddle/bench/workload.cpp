@@ -112,8 +112,11 @@ Result<> Workload::build(const Case& what, const Target& target, std::size_t mem
 std::vector<ggml_tensor*> Workload::nodes() const {
     std::vector<ggml_tensor*> all;
     for (ggml_cgraph* graph : graphs_) {
-        for (int i = 0; i < ggml_graph_n_nodes(graph); ++i)
-            all.push_back(ggml_graph_node(graph, i));
+        for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+            // Graphs count weights that are trained among the nodes; here they are leaves.
+            ggml_tensor* node = ggml_graph_node(graph, i);
+            if (node->op != GGML_OP_NONE) all.push_back(node);
+        }
     }
     return all;
 }

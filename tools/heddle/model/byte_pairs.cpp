@@ -61,7 +61,7 @@ private:
             lengths.push_back(character.size());
         }
         if (whole_words_) {
-            if (const Token token = vocabulary_.find(text); token != kNoToken) {
+            if (const Token token = vocabulary_.find_text(text); token != kNoToken) {
                 out.push_back(token);
                 return;
             }
@@ -77,7 +77,7 @@ private:
 
     /// What was joined but is not in the vocabulary is written byte by byte.
     void emit(const std::string& part, std::vector<Token>& out) const {
-        if (const Token token = vocabulary_.find(part); token != kNoToken) {
+        if (const Token token = vocabulary_.find_text(part); token != kNoToken) {
             out.push_back(token);
             return;
         }

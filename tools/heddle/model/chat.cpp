@@ -60,6 +60,9 @@ std::string own_system(std::string_view source, std::string_view before, std::st
     return {};
 }
 
+/// Words of the template itself.
+Passage own(std::string_view words) { return {std::string(words), true}; }
+
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::of(const ModelFile& file) {
@@ -80,19 +83,26 @@ Result<ChatTemplate> ChatTemplate::of(std::string_view source, std::string_view 
 
 std::string_view ChatTemplate::name() const { return form_->name; }
 
-std::string ChatTemplate::asked(std::string_view user) const {
-    return text(form_->before_user, user, form_->after_user);
+Passages ChatTemplate::first(std::string_view user, std::string_view system) const {
+    const Passage message =
+        system.empty() ? Passage{own_system_, true} : Passage{std::string(system), false};
+    Passages opening;
+    if (!message.text.empty()) {
+        opening = {own(form_->before_system), message, own(form_->after_system)};
+    }
+    Passages said{own(form_->before_user)};
+    said.insert(form_->system_is_inside ? said.end() : said.begin(), opening.begin(),
+                opening.end());
+    said.push_back({std::string(user)});
+    said.push_back(own(form_->after_user));
+    return said;
 }
 
-std::string ChatTemplate::first(std::string_view user, std::string_view system) const {
-    if (system.empty()) system = own_system_;
-    if (system.empty()) return asked(user);
-    const std::string opening = text(form_->before_system, system, form_->after_system);
-    return form_->system_is_inside ? asked(text(opening, user)) : opening + asked(user);
-}
-
-std::string ChatTemplate::next(std::string_view user) const {
-    return text(form_->after_answer, asked(user));
+Passages ChatTemplate::next(std::string_view user) const {
+    return {own(form_->after_answer),
+            own(form_->before_user),
+            {std::string(user)},
+            own(form_->after_user)};
 }
 
 }  // namespace heddle::tool

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "heddle/heddle.hpp"
+#include "model/passage.hpp"
 
 namespace heddle::tool {
 
@@ -19,10 +20,10 @@ public:
 
     /// What the model reads before its first answer. Without a `system` message there is the one
     /// that the template has for that case, if any.
-    std::string first(std::string_view user, std::string_view system = {}) const;
+    Passages first(std::string_view user, std::string_view system = {}) const;
 
     /// What it reads between an answer, without the token that ended it, and the next one.
-    std::string next(std::string_view user) const;
+    Passages next(std::string_view user) const;
 
     std::string_view name() const;
 
@@ -32,8 +33,6 @@ private:
 
     explicit ChatTemplate(const Form& form, std::string system)
         : form_(&form), own_system_(std::move(system)) {}
-
-    std::string asked(std::string_view user) const;
 
     const Form* form_;
     std::string own_system_;  ///< for conversations that come without one

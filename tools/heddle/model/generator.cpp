@@ -50,8 +50,10 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
 Result<std::unique_ptr<Generator>> Generator::load(const std::string& path, const Options& given) {
     HEDDLE_TRY_ASSIGN(ModelFile file, ModelFile::open(path));
     HEDDLE_TRY_ASSIGN(const Options options, fit(file, given));
-    const Llama::Request request{
-        .rooms = options.rooms, .context = options.context, .on_tensor = options.on_tensor};
+    const Llama::Request request{.rooms = options.rooms,
+                                 .context = options.context,
+                                 .on_tensor = options.on_tensor,
+                                 .mapped = options.mapped || !options.helpers.empty()};
     HEDDLE_TRY_ASSIGN(auto model, Llama::load(file, request));
     HEDDLE_TRY_ASSIGN(auto tokenizer, Tokenizer::of(file));
     if (static_cast<std::int64_t>(tokenizer->vocabulary().size()) > model->shape().words) {

@@ -23,6 +23,7 @@ public:
         std::size_t batch = 512;  ///< tokens of a prompt that are read at a time
         Scheduler::Policy policy = Scheduler::Policy::rules;
         std::function<void(const std::string&)> on_tensor;
+        bool mapped = false;  ///< see Llama::Request; always where others help the processor
     };
     /// The scheduler for `model`, whose needs are those of the rooms of `options`. What weights and
     /// caches leave of a budget is for results.

@@ -59,6 +59,7 @@ public:
         std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
         std::function<void(const std::string&)> on_tensor;  ///< called for each weight placed
         bool only_describe = false;  ///< nothing is read or allocated; graphs cannot be computed
+        bool mapped = true;          ///< the processor reads all weights where the file is mapped
     };
     static Result<std::unique_ptr<Llama>> load(const ModelFile& file, const Request& request);
 
@@ -81,9 +82,11 @@ private:
     explicit Llama(const Shape& shape) : shape_(shape) {}
 
     Result<> place(const ModelFile& file, const Request& request);
-    Result<> describe_weights(const ModelFile& file);
+    Result<> describe_weights(const ModelFile& file, bool mapped);
     Result<> pretend_weights();
     Result<> store_weights(const ModelFile& file, const Request& request);
+    /// Copies the weights that are not left in the file, and gives up their originals.
+    Result<> store_copies(const ModelFile& file, const Request& request);
     Result<> store_caches(bool only_describe);
     /// Tensors of `context` take a place on the device, but no memory.
     Result<> pretend(const Context& context, const Device& device, bool weights);
@@ -98,6 +101,7 @@ private:
     std::vector<Need> needs_;                  ///< one for each place
     std::vector<std::size_t> place_of_layer_;  ///< places in `needs_`
     std::vector<Context> contexts_;            ///< of weights at each place, then of caches
+    std::map<ggml_backend_buffer_type_t, Context> copies_;  ///< of weights not left in the file
     std::vector<Buffer> buffers_;
     std::map<std::string, Tensor> weights_;
     std::vector<Layer> layers_;

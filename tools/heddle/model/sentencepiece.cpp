@@ -51,7 +51,7 @@ private:
             lengths.push_back(first_character(rest).length);
         }
         const auto score = [&](std::string_view left, std::string_view right) {
-            const Token token = vocabulary_.find(std::string(left).append(right));
+            const Token token = vocabulary_.find_text(std::string(left).append(right));
             return token == kNoToken
                        ? std::nullopt
                        : std::optional(vocabulary_.scores[static_cast<std::size_t>(token)]);
@@ -62,7 +62,7 @@ private:
     }
 
     void emit(const std::string& piece, std::vector<Token>& out) const {
-        if (const Token token = vocabulary_.find(piece); token != kNoToken) {
+        if (const Token token = vocabulary_.find_text(piece); token != kNoToken) {
             out.push_back(token);
             return;
         }

@@ -71,6 +71,14 @@ Token Vocabulary::find(const std::string& piece) const {
     return found == numbers.end() ? kNoToken : found->second;
 }
 
+Token Vocabulary::find_text(const std::string& piece) const {
+    const Token token = find(piece);
+    if (token == kNoToken) return kNoToken;
+    const Kind kind = kind_of(token);
+    const bool named = kind == Kind::control || kind == Kind::unknown || kind == Kind::byte;
+    return named ? kNoToken : token;
+}
+
 Tokenizer::Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
     for (std::size_t i = 0; i < vocabulary_.size(); ++i) {
         const auto kind = vocabulary_.kinds[i];
@@ -92,29 +100,68 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::of(const ModelFile& file) {
                    "'; known are llama (SentencePiece) and gpt2 (byte pairs)");
 }
 
-std::vector<Token> Tokenizer::encode(std::string_view text, bool add_bos, bool special) const {
+/// Passages one after the other.
+struct Tokenizer::Text {
+    explicit Text(const Passages& passages) {
+        for (const Passage& passage : passages) {
+            if (passage.of_template) of_template.emplace_back(words.size(), passage.text.size());
+            words += passage.text;
+        }
+    }
+
+    /// Where `name` stands in words of the template, from a place on.
+    std::size_t find_control(std::string_view name, std::size_t from) const {
+        for (const auto& [begin, size] : of_template) {
+            const std::size_t first = std::max(begin, from), end = begin + size;
+            if (first >= end) continue;
+            const auto found = std::string_view(words).substr(first, end - first).find(name);
+            if (found != std::string_view::npos) return first + found;
+        }
+        return std::string::npos;
+    }
+
+    std::string words;
+    std::vector<std::pair<std::size_t, std::size_t>> of_template;  ///< begins and sizes
+};
+
+struct Tokenizer::Found {
+    std::size_t at;  ///< the end of the text if there is none
+    Token token = kNoToken;
+};
+
+Tokenizer::Found Tokenizer::next_special(const Text& text, std::size_t from) const {
+    Found next{text.words.size()};
+    for (const Token candidate : special_) {
+        const std::string& name = vocabulary_.pieces[static_cast<std::size_t>(candidate)];
+        const bool control = vocabulary_.kind_of(candidate) == Vocabulary::Kind::control;
+        const std::size_t at =
+            control ? text.find_control(name, from) : text.words.find(name, from);
+        if (at < next.at) next = {at, candidate};
+    }
+    return next;
+}
+
+std::vector<Token> Tokenizer::encode(const Passages& passages, bool add_bos) const {
     std::vector<Token> tokens;
     if (add_bos && vocabulary_.add_bos && vocabulary_.bos != kNoToken) {
         tokens.push_back(vocabulary_.bos);
     }
+    const Text text(passages);
     bool first = true;
-    while (!text.empty()) {
-        std::size_t at = text.size();
-        Token token = kNoToken;
-        for (const Token candidate : special_) {
-            if (!special && vocabulary_.kind_of(candidate) == Vocabulary::Kind::control) continue;
-            const std::size_t found =
-                text.find(vocabulary_.pieces[static_cast<std::size_t>(candidate)]);
-            if (found < at) at = found, token = candidate;
+    for (std::size_t at = 0; at < text.words.size(); first = false) {
+        const Found next = next_special(text, at);
+        if (next.at > at) {
+            encode_plain(std::string_view(text.words).substr(at, next.at - at), first, tokens);
         }
-        if (at > 0) encode_plain(text.substr(0, at), first, tokens);
-        first = false;
-        text.remove_prefix(at);
-        if (token == kNoToken) break;
-        tokens.push_back(token);
-        text.remove_prefix(vocabulary_.pieces[static_cast<std::size_t>(token)].size());
+        if (next.token == kNoToken) break;
+        tokens.push_back(next.token);
+        at = next.at + vocabulary_.pieces[static_cast<std::size_t>(next.token)].size();
     }
     return tokens;
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool add_bos, bool of_template) const {
+    return encode(Passages{{std::string(text), of_template}}, add_bos);
 }
 
 }  // namespace heddle::tool

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heddle/heddle.hpp"
+#include "model/passage.hpp"
 
 namespace heddle::tool {
 
@@ -31,6 +32,9 @@ struct Vocabulary {
 
     std::size_t size() const { return pieces.size(); }
     Token find(const std::string& piece) const;  ///< kNoToken if there is none
+    /// The same, but of pieces that stand for what they say: the name of a control token, typed
+    /// letter by letter, is none.
+    Token find_text(const std::string& piece) const;
     Kind kind_of(Token token) const { return kinds[static_cast<std::size_t>(token)]; }
     bool ends_text(Token token) const;
 
@@ -46,8 +50,12 @@ public:
     /// The one that the file asks for.
     static Result<std::unique_ptr<Tokenizer>> of(const ModelFile& file);
 
-    /// With `special`, names of control tokens in the text stand for them: for chat templates.
-    std::vector<Token> encode(std::string_view text, bool add_bos, bool special) const;
+    /// Words of the template may name control tokens, those of others are only words. Between
+    /// control tokens the text is one, whoever says it.
+    std::vector<Token> encode(const Passages& passages, bool add_bos) const;
+
+    /// A text of one passage.
+    std::vector<Token> encode(std::string_view text, bool add_bos, bool of_template = false) const;
 
     /// The bytes of one token, for output. They need not be whole characters.
     virtual std::string decode(Token token) const = 0;
@@ -63,6 +71,10 @@ protected:
     Vocabulary vocabulary_;
 
 private:
+    struct Text;
+    struct Found;
+    Found next_special(const Text& text, std::size_t from) const;
+
     std::vector<Token> special_;  ///< control and user-defined tokens, longest first
 };
 

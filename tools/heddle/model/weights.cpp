@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "model/llama.hpp"
+#include "model/repacking.hpp"
 
 /// Weights of a file in memory of devices: mapped where the host computes, copied elsewhere.
 namespace heddle::tool {
@@ -111,27 +112,38 @@ Result<> Llama::place(const ModelFile& file, const Request& request) {
     for (const std::size_t place : place_of_layer_) places_.push_back(needs_[place].device.name());
     places_.push_back(needs_[place_of_layer_.back()].device.name());
 
-    HEDDLE_TRY(describe_weights(file));
+    // Who else takes part may want weights of the processor's, and could not read them.
+    const bool mapped = request.mapped || !request.rooms.empty() || request.only_describe;
+    HEDDLE_TRY(describe_weights(file, mapped));
     HEDDLE_TRY(request.only_describe ? pretend_weights() : store_weights(file, request));
     return store_caches(request.only_describe);
 }
 
-Result<> Llama::describe_weights(const ModelFile& file) {
+Result<> Llama::describe_weights(const ModelFile& file, bool mapped) {
     const std::size_t output_place = place_of_layer_.back();
     const auto count = static_cast<std::size_t>(file.tensor_count()) + 1;
     for (std::size_t i = 0; i < needs_.size(); ++i) {
         HEDDLE_TRY_ASSIGN(Context context, Context::make_store(count));
         contexts_.push_back(std::move(context));
     }
+    const Device& cpu = needs_[0].device;
+    const bool is_tied = file.find("output.weight") == nullptr;
     for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
          t = ggml_get_next_tensor(file.tensors(), t)) {
         const std::string name = ggml_get_name(t);
-        Context& context = contexts_[place_of(name, place_of_layer_, output_place)];
-        weights_[name] = context.tensor(t->type, std::span(t->ne, 4), name);
-        HEDDLE_TRY(context.check());
+        Context* context = &contexts_[place_of(name, place_of_layer_, output_place)];
+        if (const auto type = mapped ? nullptr : memory_for_products(*t, cpu, is_tied)) {
+            auto known = copies_.find(type);
+            if (known == copies_.end()) {
+                HEDDLE_TRY_ASSIGN(Context store, Context::make_store(count));
+                known = copies_.emplace(type, std::move(store)).first;
+            }
+            context = &known->second;
+        }
+        weights_[name] = context->tensor(t->type, std::span(t->ne, 4), name);
+        HEDDLE_TRY(context->check());
         // An output that is tied to the embedding is wanted where the last layer is.
-        if (name != "token_embd.weight" || output_place == 0 || file.find("output.weight"))
-            continue;
+        if (name != "token_embd.weight" || output_place == 0 || !is_tied) continue;
         weights_["output.weight"] =
             contexts_[output_place].tensor(t->type, std::span(t->ne, 4), "output.weight");
     }
@@ -139,6 +151,9 @@ Result<> Llama::describe_weights(const ModelFile& file) {
         HEDDLE_TRY(contexts_[i].check());
         needs_[i].weights = ggml_backend_alloc_ctx_tensors_from_buft_size(
             contexts_[i].c(), needs_[i].device.buffer_type());
+    }
+    for (const auto& [type, context] : copies_) {
+        needs_[0].weights += ggml_backend_alloc_ctx_tensors_from_buft_size(context.c(), type);
     }
     return ok();
 }
@@ -186,6 +201,27 @@ Result<> Llama::store_weights(const ModelFile& file, const Request& request) {
             std::byte* data = file.data_of(origin ? *origin : *file.find("token_embd.weight"));
             HEDDLE_TRY(place == 0 ? buffers_[0].place(tensor, data)
                                   : write<std::byte>(tensor, std::span(data, tensor.bytes())));
+            if (request.on_tensor) request.on_tensor(t->name);
+        }
+    }
+    return store_copies(file, request);
+}
+
+Result<> Llama::store_copies(const ModelFile& file, const Request& request) {
+    for (auto& [type, context] : copies_) {
+        Buffer buffer(ggml_backend_alloc_ctx_tensors_from_buft(context.c(), type));
+        if (buffer.c() == nullptr) {
+            return failure(Errc::out_of_memory, "no memory for weights in ",
+                           ggml_backend_buft_name(type), ": ", heddle_last_error());
+        }
+        buffer.set_weights();
+        buffers_.push_back(std::move(buffer));
+        for (ggml_tensor* t = ggml_get_first_tensor(context.c()); t != nullptr;
+             t = ggml_get_next_tensor(context.c(), t)) {
+            const Tensor tensor = context.wrap(t);
+            std::byte* data = file.data_of(*file.find(t->name));
+            HEDDLE_TRY(write<std::byte>(tensor, std::span(data, tensor.bytes())));
+            release_mapped(data, tensor.bytes());
             if (request.on_tensor) request.on_tensor(t->name);
         }
     }

@@ -1,0 +1,126 @@
+#include "model/conversation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/described_tokenizer.hpp"
+
+namespace heddle::tool {
+namespace {
+
+using testing::HasSubstr;
+
+/// Every byte is a token, so that lengths can be counted.
+class Talk : public testing::Test {
+protected:
+    Conversation with(Conversation::Limits limits, const std::string& system = "") const {
+        auto chat = ChatTemplate::of("<|im_start|>", "here");
+        EXPECT_TRUE(chat);
+        return {*tokenizer_, *chat, system, limits};
+    }
+    Conversation without_template(Conversation::Limits limits) const {
+        return {*tokenizer_, std::nullopt, "", limits};
+    }
+    /// As the tokens say it; control tokens are written in brackets.
+    std::string text_of(const Conversation& conversation) const {
+        std::string text;
+        for (const Token token : conversation.tokens()) {
+            text += token == 1 ? "[start]" : token == 2 ? "[end]" : tokenizer_->decode(token);
+        }
+        return text;
+    }
+    static void say(Conversation& conversation, std::string_view answer) {
+        for (const char c : answer) conversation.answer(byte(c));
+    }
+    static std::size_t left_out(Conversation& conversation, const std::string& message) {
+        const auto asked = conversation.ask(message);
+        EXPECT_TRUE(asked) << asked.error().message;
+        return asked ? asked->left_out : 0;
+    }
+
+private:
+    std::unique_ptr<Tokenizer> tokenizer_ = make(byte_pairs({"# #"}));
+};
+
+TEST_F(Talk, IsReadAsTheTemplateSaysIt) {
+    Conversation talk = with({.context = 1000, .answer = 10}, "Be kind.");
+    const auto first = talk.ask("Hi");
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->tokens, talk.tokens());
+    say(talk, "Yes?");
+    const auto second = talk.ask("Bye");
+    ASSERT_TRUE(second);
+    EXPECT_EQ(first->left_out + second->left_out, 0u);
+    EXPECT_EQ(talk.tokens().size(), first->tokens.size() + 4 + second->tokens.size());
+    EXPECT_EQ(text_of(talk),
+              "[start]system\nBe kind.[end]\n[start]user\nHi[end]\n[start]assistant\nYes?[end]\n"
+              "[start]user\nBye[end]\n[start]assistant\n");
+}
+
+TEST_F(Talk, LeavesOutTheOldestWhenAnAnswerWouldNotFit) {
+    Conversation talk = with({.context = 200, .answer = 20}, "Be kind.");
+    std::string said;
+    std::size_t gone = 0;
+    for (int i = 0; gone == 0; ++i) {
+        ASSERT_LT(i, 10) << "there was room all the time";
+        const std::size_t before = talk.tokens().size();
+        gone = left_out(talk, "Question " + std::to_string(i));
+        if (gone > 0) {
+            EXPECT_GT(before + 20, 200u - 40) << "left out although there was room";
+            said = "Question " + std::to_string(i);
+        } else {
+            EXPECT_LE(talk.tokens().size() + 20, 200u);
+        }
+        say(talk, "Answer " + std::to_string(i));
+    }
+    EXPECT_LE(talk.tokens().size(), 100u + 8) << "half is free, but for the answer";
+    EXPECT_THAT(text_of(talk), testing::StartsWith("[start]system\nBe kind.[end]\n[start]user\n"));
+    EXPECT_THAT(text_of(talk), HasSubstr(said + "[end]\n[start]assistant\nAnswer "));
+    EXPECT_THAT(text_of(talk), testing::Not(HasSubstr("Question 0")));
+    EXPECT_THAT(text_of(talk), testing::Not(HasSubstr("Answer 0")));
+}
+
+TEST_F(Talk, KeepsWhatFitsIntoHalf) {
+    Conversation talk = without_template({.context = 40, .answer = 4});
+    for (const char* message : {"aaaaaaaa", "bbbbbbbb", "cccc"}) {
+        EXPECT_EQ(left_out(talk, message), 0u);
+        say(talk, "..");
+    }
+    EXPECT_EQ(talk.tokens().size(), 26u);
+    EXPECT_EQ(left_out(talk, "dddddddddd"), 0u);
+    EXPECT_EQ(text_of(talk), "aaaaaaaa..bbbbbbbb..cccc..dddddddddd");
+    EXPECT_EQ(left_out(talk, "e"), 2u);
+    EXPECT_EQ(text_of(talk), "cccc..dddddddddde");
+}
+
+TEST_F(Talk, AMessageMayHaveTheWholeContextToItself) {
+    Conversation talk = without_template({.context = 40, .answer = 10});
+    EXPECT_EQ(left_out(talk, std::string(40, 'a')), 0u);
+    const auto asked = talk.ask(std::string(39, 'b'));
+    ASSERT_TRUE(asked);
+    EXPECT_EQ(asked->left_out, 1u);
+    EXPECT_EQ(asked->tokens, talk.tokens());
+    EXPECT_EQ(text_of(talk), std::string(39, 'b'));
+}
+
+TEST_F(Talk, RefusesAMessageThatCannotFitAndGoesOn) {
+    Conversation talk = without_template({.context = 40, .answer = 10});
+    EXPECT_EQ(left_out(talk, "aa"), 0u);
+    say(talk, "bb");
+    const auto asked = talk.ask(std::string(41, 'c'));
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().message,
+              "the prompt is 41 tokens long, the context has room for 40: shorten it, or give "
+              "--context 51");
+    EXPECT_EQ(left_out(talk, "dd"), 0u);
+    EXPECT_EQ(text_of(talk), "aabbdd");
+
+    Conversation chat = with({.context = 40, .answer = 10});
+    const auto message = chat.ask(std::string(41, 'c'));
+    ASSERT_FALSE(message);
+    EXPECT_THAT(message.error().message, HasSubstr("tokens long with the words of the template"));
+    EXPECT_TRUE(chat.tokens().empty());
+}
+
+}  // namespace
+}  // namespace heddle::tool

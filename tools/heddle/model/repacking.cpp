@@ -1,0 +1,72 @@
+#include "model/repacking.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+#if defined(__unix__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace heddle::tool {
+namespace {
+
+/// Weights of layers with several rows are matrices, and so is the output.
+bool is_matrix_of_products(const ggml_tensor& t) {
+    const std::string_view name = t.name;
+    return (name.starts_with("blk.") || name == "output.weight") && t.ne[1] > 1 && t.ne[2] == 1;
+}
+
+/// The memory of `device` for weights in a layout of its own; null where it has none.
+ggml_backend_buffer_type_t repacking_type_of(const Device& device) {
+    const auto get_types =
+        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(device.c()), "ggml_backend_dev_get_extra_bufts"));
+    const ggml_backend_buffer_type_t* types =
+        get_types != nullptr ? get_types(device.c()) : nullptr;
+    return types != nullptr ? types[0] : nullptr;
+}
+
+/// Whether `device` multiplies a matrix like `t` in memory of `type`.
+bool can_be_repacked(const ggml_tensor& t, const Device& device, ggml_backend_buffer_type_t type) {
+    // Q8_0 gains little from it, one column at a time.
+    if (type == nullptr || t.type == GGML_TYPE_Q8_0) return false;
+    auto context = Context::make_store(4);
+    if (!context) return false;
+    const Tensor weight = context->tensor(t.type, std::span(t.ne, 4), "weight");
+    const Tensor columns = context->tensor(GGML_TYPE_F32, {t.ne[0], 512}, "columns");
+    const Tensor product = matmul(weight, columns);
+    if (!context->check()) return false;
+    // Nothing is stored: a buffer of no size says where the weight would be.
+    const Buffer nowhere(ggml_backend_buft_alloc_buffer(type, 0));
+    if (nowhere.c() == nullptr) return false;
+    weight.c()->buffer = nowhere.c();
+    return ggml_backend_dev_supports_op(device.c(), product.c());
+}
+
+}  // namespace
+
+ggml_backend_buffer_type_t memory_for_products(const ggml_tensor& t, const Device& device,
+                                               bool is_tied) {
+    // Its rows are read one by one, too, so it keeps its layout.
+    if (is_tied && std::string_view(t.name) == "token_embd.weight") return device.buffer_type();
+    if (!is_matrix_of_products(t)) return nullptr;
+    const ggml_backend_buffer_type_t own = repacking_type_of(device);
+    return can_be_repacked(t, device, own) ? own : device.buffer_type();
+}
+
+void release_mapped(std::byte* data, std::size_t size) {
+#if defined(__unix__)
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+    const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(data + size) / page * page;
+    if (first < last) {
+        // Only advice: where it is not taken the bytes stay.
+        (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    }
+#else
+    (void)data, (void)size;
+#endif
+}
+
+}  // namespace heddle::tool
