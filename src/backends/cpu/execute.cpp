@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 
 #include "backends/cpu/fusion.hpp"
 #include "backends/cpu/kernels/fused/bound_steps.hpp"
@@ -13,10 +14,34 @@
 namespace heddle::cpu {
 namespace {
 
+/// The first thing that went wrong in a run.
+class Trouble {
+public:
+    void tell(const Tensor& node, std::string message) {
+        const std::lock_guard guard(lock_);
+        if (is_there_.exchange(true, std::memory_order_relaxed)) return;
+        node_ = &node;
+        message_ = std::move(message);
+    }
+
+    bool is_there() const { return is_there_.load(std::memory_order_relaxed); }
+    Error error() const {
+        return invalid("node ", describe(*node_), ", ", describe_op_of(*node_), ": ", message_);
+    }
+
+private:
+    std::atomic<bool> is_there_{false};
+    std::mutex lock_;
+    const Tensor* node_ = nullptr;
+    std::string message_;
+};
+
 /// Where the tasks of a step meet. One serves all steps of a run, one after the other, but for
 /// those that are computed beside each other.
 class StepGate final : public NodeGate {
 public:
+    explicit StepGate(Trouble& trouble) : trouble_(trouble) {}
+
     void begin(const Tensor& node, int tasks, bool crowded) {
         node_ = &node;
         tasks_ = tasks;
@@ -55,73 +80,62 @@ public:
     }
 
     void fail(std::string message) override { fail_in(*node_, std::move(message)); }
-
     void fail_in(const Tensor& node, std::string message) override {
-        const std::lock_guard guard(lock_);
-        if (failed_.exchange(true, std::memory_order_relaxed)) return;
-        blamed_ = &node;
-        message_ = std::move(message);
-    }
-
-    bool failed() const { return failed_.load(std::memory_order_relaxed); }
-    Error error() const {
-        return invalid("node ", describe(*blamed_), ", ", describe_op_of(*blamed_), ": ", message_);
+        trouble_.tell(node, std::move(message));
     }
 
 private:
+    Trouble& trouble_;
     const Tensor* node_ = nullptr;  ///< that is computed
     int tasks_ = 1;
     bool crowded_ = false;  ///< more tasks than processors
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
     alignas(64) std::atomic<std::int64_t> prepared_{0};
-    std::atomic<bool> failed_{false};
-    std::mutex lock_;
-    const Tensor* blamed_ = nullptr;  ///< the node that failed
-    std::string message_;
 };
 
 /// Steps that the threads of a pool compute in one meeting. Each that is beside the others has a
 /// gate and scratch memory of its own.
 struct Meeting {
-    std::span<const Step> steps;
-    std::span<StepGate> gates;
     Task task;  ///< of every task but for index and gate
+    std::span<const Step> steps;
+    std::array<std::optional<StepGate>, kMostBeside> gates;  ///< made when first needed
 
     static void run(void* context, int index) {
-        const Meeting& meeting = *static_cast<const Meeting*>(context);
+        Meeting& meeting = *static_cast<Meeting*>(context);
         Task task = meeting.task;
         task.index = index;
-        std::size_t number = 0;
-        for (auto left = meeting.steps; !left.empty(); ++number) {
+        auto left = meeting.steps;
+        for (std::size_t number = 0; !left.empty(); ++number) {
             const std::size_t size = segment_size(left);
-            run_bound(left.first(size), task, meeting.gates[number]);
+            StepGate& gate = *meeting.gates[number];
+            task.gate = &gate;
+            if (size == 1) {
+                left[0].kernel->run(*left[0].node, task);
+            } else {
+                run_rows(left.first(size), task, gate);
+            }
             task.scratch += scratch_of(left[0]);
             left = left.subspan(size);
         }
     }
-};
 
-Result<> hold(Meeting& meeting, ThreadPool* pool) {
-    const int tasks = meeting.steps[0].tasks;
-    const bool crowded = tasks > 1 && pool->is_crowded_by(tasks);
-    std::size_t used = 0;
-    for (const Step& step : meeting.steps) {
-        if (step.bond == Bond::none || step.bond == Bond::beside) {
-            meeting.gates[used++].begin(*step.node, tasks, crowded);
+    void hold(ThreadPool* pool, Trouble& trouble) {
+        task.count = steps[0].tasks;
+        const bool crowded = task.count > 1 && pool->is_crowded_by(task.count);
+        std::size_t used = 0;
+        for (const Step& step : steps) {
+            if (step.bond == Bond::rows) continue;
+            if (!gates[used]) gates[used].emplace(trouble);
+            gates[used++]->begin(*step.node, task.count, crowded);
+        }
+        if (task.count == 1) {
+            run(this, 0);
+        } else {
+            pool->run({run, this}, task.count);
         }
     }
-    meeting.task.count = tasks;
-    if (tasks == 1) {
-        Meeting::run(&meeting, 0);
-    } else {
-        pool->run({Meeting::run, &meeting}, tasks);
-    }
-    for (const StepGate& gate : meeting.gates.first(used)) {
-        if (gate.failed()) return gate.error();
-    }
-    return ok();
-}
+};
 
 }  // namespace
 
@@ -129,13 +143,16 @@ Result<> execute(const Plan& plan, const Means& means) {
     HEDDLE_TRY_ASSIGN(const PoolLease lease, lease_pool(plan.tasks, means.pool));
     ThreadPool* pool = lease.pool();
     const NumaGuard here;
-    std::array<StepGate, kMostBeside> gates;
-    Meeting meeting{{}, gates, {.scratch = means.scratch, .plain = means.plain}};
+    Trouble trouble;
+    Meeting meeting{
+        .task = {.scratch = means.scratch, .plain = means.plain}, .steps = {}, .gates = {}};
     std::span<const Step> left = plan.steps;
     while (!left.empty()) {
         meeting.steps = left.first(meeting_size(left));
         left = left.subspan(meeting.steps.size());
-        if (meeting.steps[0].kernel != nullptr) HEDDLE_TRY(hold(meeting, pool));
+        if (meeting.steps[0].kernel != nullptr) meeting.hold(pool, trouble);
+        if (trouble.is_there()) return trouble.error();
+        if (means.abort.callback == nullptr) continue;
         for (const Step& step : meeting.steps) {
             if (!means.abort.says_stop()) continue;
             return failure(Errc::aborted, "the abort callback asked to stop after node ",

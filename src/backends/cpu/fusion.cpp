@@ -114,10 +114,6 @@ std::size_t scratch_of_part(const Step& step) {
     return step.kernel->demand(*step.node, 1).scratch;
 }
 
-std::size_t aligned(std::size_t size) {
-    return (size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-}
-
 /// Results that are smaller stay in a cache anyway, and kernels are faster with all rows at once.
 constexpr std::size_t kLeastBytes = std::size_t{8} << 20;
 
@@ -126,9 +122,12 @@ constexpr std::size_t kLeastBytes = std::size_t{8} << 20;
 constexpr std::size_t kBytesAtATime = 512 * 1024;
 
 bool may_begin_rows(const Step& step, bool always) {
-    if (step.kernel == nullptr || !may_be_cut(step.node->op)) return false;
-    const Tensor& x = *step.node->src[0];  // ROPE and others keep its size
-    return always || static_cast<std::size_t>(row_count(x)) * x.nb[1] >= kLeastBytes;
+    if (step.kernel == nullptr) return false;
+    // What nearly no step is comes first. ROPE and others have results as large as operand 0.
+    const Tensor* x = step.node->src[0];
+    const bool is_large =
+        x != nullptr && static_cast<std::size_t>(row_count(*x)) * x->nb[1] >= kLeastBytes;
+    return (is_large || always) && may_be_cut(step.node->op);
 }
 
 std::int64_t units_at_a_time(const NodeCut& cut, std::size_t steps) {
@@ -172,7 +171,7 @@ std::size_t bind_rows(std::span<Step> steps, bool always) {
     }
     steps[0].bond = Bond::none;
     steps[0].units = always ? 3 : units_at_a_time(first, count);
-    steps[0].scratch = static_cast<std::size_t>(tasks) * aligned(scratch);
+    steps[0].scratch = static_cast<std::size_t>(tasks) * aligned_scratch(scratch);
     return count;
 }
 
@@ -236,19 +235,5 @@ void fuse(Plan& plan, bool always) {
         left = left.subspan(done);
     }
 }
-
-std::size_t segment_size(std::span<const Step> steps) {
-    std::size_t size = 1;
-    while (size < steps.size() && steps[size].bond == Bond::rows) ++size;
-    return size;
-}
-
-std::size_t meeting_size(std::span<const Step> steps) {
-    std::size_t size = 1;
-    while (size < steps.size() && steps[size].bond != Bond::none) ++size;
-    return size;
-}
-
-std::size_t scratch_of(const Step& first) { return aligned(first.scratch); }
 
 }  // namespace heddle::cpu

@@ -23,15 +23,23 @@ namespace heddle::cpu {
 void fuse(Plan& plan, bool always);
 
 /// Steps bound by rows to the first of `steps`, that one included.
-std::size_t segment_size(std::span<const Step> steps);
+inline std::size_t segment_size(std::span<const Step> steps) {
+    std::size_t size = 1;
+    while (size < steps.size() && steps[size].bond == Bond::rows) ++size;
+    return size;
+}
 
 /// Steps that one meeting of threads computes, beginning with the first of `steps`.
-std::size_t meeting_size(std::span<const Step> steps);
+inline std::size_t meeting_size(std::span<const Step> steps) {
+    std::size_t size = 1;
+    while (size < steps.size() && steps[size].bond != Bond::none) ++size;
+    return size;
+}
 
 /// Products beside each other, at most.
 inline constexpr std::size_t kMostBeside = 6;
 
 /// Scratch memory of the next segment of a meeting begins so many bytes behind that of this one.
-std::size_t scratch_of(const Step& first);
+inline std::size_t scratch_of(const Step& first) { return aligned_scratch(first.scratch); }
 
 }  // namespace heddle::cpu

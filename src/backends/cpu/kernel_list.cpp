@@ -56,10 +56,12 @@ const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
     };
     const bool repacked = is_there(node.src[0]);
     if (repacked) why = "only matrix products read repacked weights";
-    const bool readable = std::none_of(std::begin(node.src) + 1, std::end(node.src), is_there);
-    if (!readable) why = "repacked weights can be operand 0 only";
+    if (std::any_of(std::begin(node.src) + 1, std::end(node.src), is_there)) {
+        if (reason != nullptr) *reason = "repacked weights can be operand 0 only";
+        return nullptr;
+    }
     for (const Kernel* kernel : kernels_for(node.op)) {
-        if (kernel->reads_repacked != repacked || !readable) continue;
+        if (kernel->reads_repacked != repacked) continue;
         why = kernel->objection(node);
         if (why.empty()) return kernel;
     }

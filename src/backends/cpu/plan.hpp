@@ -74,5 +74,8 @@ private:
 
 /// Scratch memory is aligned to this.
 inline constexpr std::size_t kScratchAlignment = 64;
+inline std::size_t aligned_scratch(std::size_t size) {
+    return (size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+}
 
 }  // namespace heddle::cpu

@@ -1,7 +1,6 @@
 #include "backends/cpu/repack/buffer_type.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -14,9 +13,6 @@
 
 namespace heddle::cpu {
 namespace {
-
-/// Set when the type is first asked for; until then nothing can lie in it.
-std::atomic<ggml_backend_buffer_type_t> made_type{nullptr};
 
 /// Bytes that keep a thread busy for longer than it takes to wake it.
 constexpr std::size_t kBytesPerTask = 256 * 1024;
@@ -140,22 +136,13 @@ public:
 
 }  // namespace
 
+constinit std::atomic<ggml_backend_buffer_type_t> made_repack_type{nullptr};
+
 ggml_backend_buffer_type_t repack_buffer_type(ggml_backend_dev_t device) {
     static plugin::Immortal<RepackBufferType> storage;
     static RepackBufferType& type = storage.make(device);
-    made_type.store(type.handle(), std::memory_order_release);
+    made_repack_type.store(type.handle(), std::memory_order_release);
     return type.handle();
-}
-
-bool is_repack_buffer_type(ggml_backend_buffer_type_t type) {
-    return type != nullptr && type == made_type.load(std::memory_order_acquire);
-}
-
-bool is_repacked(const Tensor& tensor) {
-    if (made_type.load(std::memory_order_acquire) == nullptr) return false;
-    const ggml_backend_buffer_t buffer =
-        tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
-    return buffer != nullptr && is_repack_buffer_type(buffer->buft);
 }
 
 bool has_repacked_products() { return static_cast<bool>(repack_kernel_of(GGML_TYPE_Q4_0)); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "core/tensor.hpp"
 #include "ggml-backend-impl.h"
 
@@ -10,10 +12,21 @@ namespace heddle::cpu {
 /// for whole tensors only, and cannot be read back. `device` of the first call counts.
 ggml_backend_buffer_type_t repack_buffer_type(ggml_backend_dev_t device);
 
-bool is_repack_buffer_type(ggml_backend_buffer_type_t type);
+/// Null until the type is first asked for: till then nothing can lie in it.
+extern constinit std::atomic<ggml_backend_buffer_type_t> made_repack_type;
+
+inline bool is_repack_buffer_type(ggml_backend_buffer_type_t type) {
+    return type != nullptr && type == made_repack_type.load(std::memory_order_acquire);
+}
 
 /// Whether `tensor`, or what it is a view of, lies in a buffer of that type.
-bool is_repacked(const Tensor& tensor);
+inline bool is_repacked(const Tensor& tensor) {
+    const ggml_backend_buffer_type_t type = made_repack_type.load(std::memory_order_acquire);
+    if (type == nullptr) return false;
+    const ggml_backend_buffer_t buffer =
+        tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
+    return buffer != nullptr && buffer->buft == type;
+}
 
 /// Whether the instruction set in use multiplies any repacked weights.
 bool has_repacked_products();

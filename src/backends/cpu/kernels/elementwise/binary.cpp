@@ -182,6 +182,7 @@ void run_div(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(div)(n
 
 Demand demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
+    if (has_same_layout(*node.src[1], node)) return spans_demand(node, threads, 1);
     const Broadcast walk(node, *node.src[0], *node.src[1]);
     return walk.rows() == 1 ? spans_demand(node, threads, 1) : rows_demand(node, threads);
 }

@@ -28,6 +28,8 @@ void run_alone(const Step& step, const Tensor& part, const Task& task, NodeGate&
     step.kernel->run(part, {.scratch = task.scratch, .gate = &gate, .plain = task.plain});
 }
 
+}  // namespace
+
 void run_rows(std::span<const Step> steps, const Task& task, NodeGate& gate) {
     std::array<std::optional<Part>, kMostBound> parts;
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -43,15 +45,6 @@ void run_rows(std::span<const Step> steps, const Task& task, NodeGate& gate) {
             run_alone(steps[i], parts[i]->at(now), own, gate);
         }
     }
-}
-
-}  // namespace
-
-void run_bound(std::span<const Step> steps, const Task& task, NodeGate& gate) {
-    if (steps.size() > 1) return run_rows(steps, task, gate);
-    Task own = task;
-    own.gate = &gate;
-    steps[0].kernel->run(*steps[0].node, own);
 }
 
 }  // namespace heddle::cpu

@@ -19,7 +19,7 @@ protected:
     ~NodeGate() = default;
 };
 
-/// Computes this task's share of a step and those that are bound to it by rows.
-void run_bound(std::span<const Step> steps, const Task& task, NodeGate& gate);
+/// Computes this task's share of steps that are bound by rows.
+void run_rows(std::span<const Step> steps, const Task& task, NodeGate& gate);
 
 }  // namespace heddle::cpu
