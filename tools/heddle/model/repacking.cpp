@@ -46,13 +46,11 @@ bool can_be_repacked(const ggml_tensor& t, const Device& device, ggml_backend_bu
 
 }  // namespace
 
-ggml_backend_buffer_type_t memory_for_products(const ggml_tensor& t, const Device& device,
-                                               bool is_tied) {
-    // Its rows are read one by one, too, so it keeps its layout.
-    if (is_tied && std::string_view(t.name) == "token_embd.weight") return device.buffer_type();
-    if (!is_matrix_of_products(t)) return nullptr;
+ggml_backend_buffer_type_t memory_for(const ggml_tensor& t, const Device& device, bool is_tied) {
+    if (!is_tied && std::string_view(t.name) == "token_embd.weight") return nullptr;
     const ggml_backend_buffer_type_t own = repacking_type_of(device);
-    return can_be_repacked(t, device, own) ? own : device.buffer_type();
+    const bool fits = is_matrix_of_products(t) && can_be_repacked(t, device, own);
+    return fits ? own : device.buffer_type();
 }
 
 void release_mapped(std::byte* data, std::size_t size) {

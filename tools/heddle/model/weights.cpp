@@ -132,7 +132,7 @@ Result<> Llama::describe_weights(const ModelFile& file, bool mapped) {
          t = ggml_get_next_tensor(file.tensors(), t)) {
         const std::string name = ggml_get_name(t);
         Context* context = &contexts_[place_of(name, place_of_layer_, output_place)];
-        if (const auto type = mapped ? nullptr : memory_for_products(*t, cpu, is_tied)) {
+        if (const auto type = mapped ? nullptr : memory_for(*t, cpu, is_tied)) {
             auto known = copies_.find(type);
             if (known == copies_.end()) {
                 HEDDLE_TRY_ASSIGN(Context store, Context::make_store(count));
@@ -225,6 +225,8 @@ Result<> Llama::store_copies(const ModelFile& file, const Request& request) {
             if (request.on_tensor) request.on_tensor(t->name);
         }
     }
+    // Reading a weight may have brought back its neighbours.
+    if (!copies_.empty()) release_mapped(file.bytes().data(), file.bytes().size());
     return ok();
 }
 
