@@ -1,7 +1,6 @@
 #include "sched/fingerprint.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "core/prefetch.hpp"
 
@@ -40,7 +39,7 @@ private:
         if (std::ranges::find(own_, &buffer) != own_.end()) return kNone;
         // Far apart, so that neither address nor usage looks like another kind.
         const std::uint64_t usage = static_cast<std::uint32_t>(buffer.usage);
-        return std::bit_cast<std::uintptr_t>(buffer.buft) ^ (usage + 1) * 0x9e3779b97f4a7c15u;
+        return reinterpret_cast<std::uintptr_t>(buffer.buft) ^ (usage + 1) * 0x9e3779b97f4a7c15u;
     }
 
     OwnBuffers own_;
