@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "model/llama.hpp"
-#include "model/repacking.hpp"
+#include "model/weight_memory.hpp"
 
 /// Weights of a file in memory of devices: mapped where the host computes, copied elsewhere.
 namespace heddle::tool {

@@ -71,6 +71,12 @@ void expect_same(const Workbench& bench, const Tensor& plain, const Tensor& repa
     });
 }
 
+/// Both forms of `a` have the same product with b.
+void expect_same_product(Workbench& bench, const Weights& a, Tensor* b) {
+    expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
+                *bench.node<ops::MulMat>({}, {a.repacked, b}));
+}
+
 // ---- products ----------------------------------------------------------------------------------
 
 TEST(CpuRepack, MultipliesEveryTypeWithAnyNumberOfColumns) {
@@ -81,8 +87,7 @@ TEST(CpuRepack, MultipliesEveryTypeWithAnyNumberOfColumns) {
             Workbench bench;
             const Weights a(bench, type, {512, 48, 1, 1});
             Tensor* b = bench.random(GGML_TYPE_F32, {512, columns, 1, 1});
-            expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
-                        *bench.node<ops::MulMat>({}, {a.repacked, b}));
+            expect_same_product(bench, a, b);
         }
     }
 }
@@ -95,8 +100,7 @@ TEST(CpuRepack, MultipliesALastStripOfEightRowsAndLongRows) {
                 Workbench bench;
                 const Weights a(bench, type, {2304, rows, 1, 1});
                 Tensor* b = bench.random(GGML_TYPE_F32, {2304, columns, 1, 1});
-                expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
-                            *bench.node<ops::MulMat>({}, {a.repacked, b}));
+                expect_same_product(bench, a, b);
             }
         }
     }
@@ -106,8 +110,7 @@ TEST(CpuRepack, MultipliesRowsOfAFewBlocks) {
     Workbench bench;
     const Weights a(bench, GGML_TYPE_Q4_0, {96, 24, 1, 1});
     Tensor* b = bench.random(GGML_TYPE_F32, {96, 14, 1, 1});
-    expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
-                *bench.node<ops::MulMat>({}, {a.repacked, b}));
+    expect_same_product(bench, a, b);
 }
 
 TEST(CpuRepack, MultipliesColumnsInSeveralMatricesAndWithGaps) {
@@ -115,16 +118,14 @@ TEST(CpuRepack, MultipliesColumnsInSeveralMatricesAndWithGaps) {
     const Weights a(bench, GGML_TYPE_Q4_K, {256, 32, 1, 1});
     Tensor* b =
         bench.slice(bench.random(GGML_TYPE_F32, {300, 4, 3, 2}), {4, 0, 0, 0}, {256, 3, 3, 2});
-    expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
-                *bench.node<ops::MulMat>({}, {a.repacked, b}));
+    expect_same_product(bench, a, b);
 }
 
 TEST(CpuRepack, SharesOutColumnsWhereRowsAreFew) {
     Workbench bench;
     const Weights a(bench, GGML_TYPE_Q4_0, {64, 16, 1, 1});
     Tensor* b = bench.random(GGML_TYPE_F32, {64, 200, 1, 1});
-    expect_same(bench, *bench.node<ops::MulMat>({}, {a.plain, b}),
-                *bench.node<ops::MulMat>({}, {a.repacked, b}));
+    expect_same_product(bench, a, b);
 }
 
 TEST(CpuRepack, LetsNanThrough) {

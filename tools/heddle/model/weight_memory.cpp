@@ -1,4 +1,4 @@
-#include "model/repacking.hpp"
+#include "model/weight_memory.hpp"
 
 #include <cstdint>
 #include <string_view>
