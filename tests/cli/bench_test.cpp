@@ -234,6 +234,8 @@ TEST_F(Bench, RefusesWhatIsNotThere) {
     refuses({"ops", "MAP_CUSTOM1"}, "no op 'MAP_CUSTOM1'");
     refuses({"ops", "--type", "Q99"}, "no type is called 'Q99'");
     refuses({"ops", "--device", "nowhere"}, "nowhere cannot be used");
+    refuses({"ops", "--isa", "AVX99"}, "instruction set 'AVX99' is not among best");
+    refuses({"model", "--isa", "AVX99"}, "instruction set 'AVX99' is not among best");
     refuses({"ops", "FLASH_ATTN_EXT", "--type", "I64", "--quick"}, "CPU declines all");
     refuses({"compare", "--on", "nowhere"}, "nowhere cannot be used");
     refuses({"compare", "--against", "nowhere"}, "nowhere cannot be used");

@@ -55,6 +55,7 @@ Case outer_product(std::int64_t size) {
 struct AttentionShape {
     std::int64_t width, heads, kv_heads, kv, queries;
     bool masked = true;
+    bool cached = false;  ///< the heads of a token are side by side, as in a cache
 };
 
 Case attention(ggml_type type, const AttentionShape& shape) {
@@ -64,12 +65,17 @@ Case attention(ggml_type type, const AttentionShape& shape) {
             .main_type = type,
             .shape = "head " + std::to_string(s.width) + " x " + std::to_string(s.heads) + "/" +
                      std::to_string(s.kv_heads) + " kv=" + std::to_string(s.kv) +
-                     " q=" + std::to_string(s.queries),
+                     " q=" + std::to_string(s.queries) + (s.cached ? " cache" : ""),
             .build =
                 [=](Inputs& inputs) {
                     ggml_tensor* q = inputs.input(GGML_TYPE_F32, {s.width, s.queries, s.heads});
-                    ggml_tensor* k = inputs.weights(type, {s.width, s.kv, s.kv_heads});
-                    ggml_tensor* v = inputs.weights(type, {s.width, s.kv, s.kv_heads});
+                    const auto rows = [&] {
+                        if (!s.cached) return inputs.weights(type, {s.width, s.kv, s.kv_heads});
+                        return ggml_permute(inputs.context(),
+                                            inputs.weights(type, {s.width, s.kv_heads, s.kv}), 0, 2,
+                                            1, 3);
+                    };
+                    ggml_tensor *k = rows(), *v = rows();
                     ggml_tensor* mask = s.masked ? inputs.input(GGML_TYPE_F16, {s.kv, s.queries},
                                                                 {Content::Kind::zeros})
                                                  : nullptr;
@@ -123,7 +129,9 @@ std::vector<Case> attention_cases(const Wish& wish) {
     const std::int64_t patches = wish.quick ? 64 : 577;
     std::vector<AttentionShape> shapes;
     if (wish.model == "llm") {
-        shapes = {{128, 32, 8, kv, 1}, {128, 32, 8, kv, wish.quick ? 32 : 512}};
+        shapes = {{128, 32, 8, kv, 1},
+                  {128, 32, 8, kv, 1, true, true},
+                  {128, 32, 8, kv, wish.quick ? 32 : 512}};
     } else if (wish.model == "speech") {
         shapes = {{64, 20, 20, frames, frames, false}, {64, 20, 20, frames, 1, false}};
     } else {

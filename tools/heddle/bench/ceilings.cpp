@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "bench/ceiling_kernels.hpp"
 #include "bench/measure.hpp"
@@ -86,7 +85,8 @@ double Ceilings::bandwidth(int threads, std::size_t bytes, bool copy) {
     if (all == nullptr || part == 0) return 0;
     // Long arrays are taken a piece at a time, so that a whole one need not go undisturbed.
     const std::size_t piece = std::min(part, 32 * kMiB / count / kGrain * kGrain);
-    std::vector<std::size_t> next(count);
+    std::vector<std::size_t>& next = next_[{threads, bytes}];
+    next.resize(count);
     return best_rate(threads, [&](int thread, std::size_t rounds) {
         const auto i = static_cast<std::size_t>(thread);
         std::byte* const own = all + i * part;

@@ -20,7 +20,7 @@ namespace {
 
 struct ModelOptions {
     Common common;
-    std::string file, shape = "110M";
+    std::string file, shape = "110M", instruction_set = "best";
     std::vector<std::string> types, devices;
     std::int64_t prompt = 512, tokens = 32;
     bool no_fusion = false, mapped = false;
@@ -179,6 +179,8 @@ private:
 
 Result<> run(const ModelOptions& options) {
     HEDDLE_TRY(options.common.output.check());
+    HEDDLE_TRY_ASSIGN(const Target cpu, Target::open("CPU"));
+    HEDDLE_TRY(choose_instruction_set(cpu, options.instruction_set));
     ModelBench bench(options);
     HEDDLE_TRY(bench.run());
     return options.common.output.show(bench.report());
@@ -215,6 +217,7 @@ void add_model(CLI::App& bench, int& status) {
         ->type_name("DEVICE")
         ->allow_extra_args(false)
         ->capture_default_str();
+    add_instruction_set(*command, options->instruction_set);
     command->add_flag("--no-fusion", options->no_fusion, "Compute each node by itself");
     command->add_flag("--mapped", options->mapped,
                       "Leave weights in the mapped file: starts sooner, runs slower");

@@ -19,7 +19,7 @@ namespace {
 struct OpsOptions {
     Common common;
     std::vector<std::string> names, types;
-    std::string device = "CPU";
+    std::string device = "CPU", instruction_set = "best";
     std::string shapes;  ///< empty: of language models, or of those that have the op
     bool all = false;
 };
@@ -274,6 +274,7 @@ Result<> run(const OpsOptions& options) {
     HEDDLE_TRY(options.common.output.check());
     HEDDLE_TRY_ASSIGN(const std::vector<Case> cases, cases_for(options));
     HEDDLE_TRY_ASSIGN(const Target target, Target::open(options.device));
+    HEDDLE_TRY(choose_instruction_set(target, options.instruction_set));
     OpsBench bench(options, target);
     HEDDLE_TRY(bench.run(cases));
     return options.common.output.show(bench.report(), bench.roofline());
@@ -300,6 +301,7 @@ void add_ops(CLI::App& bench, int& status) {
     command->add_option("-d,--device", options->device, "Device to measure")
         ->type_name("DEVICE")
         ->capture_default_str();
+    add_instruction_set(*command, options->instruction_set);
     command->footer(
         "'share' compares with P (multiply-adds in registers), B (reading memory), read (reading\n"
         "as many bytes, which caches may hold) or, for ops that only pass over their operands,\n"

@@ -66,6 +66,16 @@ std::vector<int> Common::thread_counts() const {
     return counts;
 }
 
+void add_instruction_set(CLI::App& command, std::string& name) {
+    command.add_option("--isa", name, "Instruction set that kernels use, such as AVX2")
+        ->capture_default_str();
+}
+
+Result<> choose_instruction_set(const Target& target, const std::string& name) {
+    if (name == "best") return ok();  // a device may have no choice
+    return target.use_instruction_set(name);
+}
+
 std::size_t memory_to_use(bool quick) {
     constexpr std::size_t kGiB = std::size_t{1} << 30;
     const auto cpu = Device::cpu();

@@ -6,6 +6,7 @@
 #include "bench/report.hpp"
 #include "bench/roofline.hpp"
 #include "heddle/result.hpp"
+#include "target.hpp"
 
 namespace heddle::tool::bench {
 
@@ -32,6 +33,10 @@ struct Common {
     void add_options(CLI::App& command, bool with_picture);
     std::vector<int> thread_counts() const;
 };
+
+/// For commands that compute on the processor: another instruction set than the best.
+void add_instruction_set(CLI::App& command, std::string& name);
+Result<> choose_instruction_set(const Target& target, const std::string& name);
 
 /// 1 GiB, or a quarter of what is free if that is less; little if it is to be quick.
 std::size_t memory_to_use(bool quick);
