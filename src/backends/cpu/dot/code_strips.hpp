@@ -6,8 +6,8 @@
 // columns' codes; where products want signed codes, the offset is nought. For 32 elements a strip
 // of rows holds
 //     codes    [8][rows][4]
-//     scales   [groups][rows]   f32
-//     minima   [groups][rows]   f32, for formats that have them
+//     scales   [groups][rows]   f32 or f16, as the format has it
+//     minima   [groups][rows]   the same, for formats that have them
 // and a strip of columns
 //     codes    [8][columns][4], or as the products want them
 //     scales   [columns]           f32
@@ -19,6 +19,8 @@
 #else
 #define HEDDLE_CPU_DOT_CODE_STRIPS_HPP
 #endif
+
+#include <type_traits>
 
 #include "backends/cpu/dot/block_dot.hpp"
 #include "backends/cpu/dot/strip_products.hpp"
@@ -32,15 +34,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class Format, class Products>
 struct CodeLayout {
     static constexpr std::int64_t kGroups = Format::kGroups;
+    using Scale = typename Format::Scale;
+    static constexpr std::int64_t kScaleWords = kCodeRows * sizeof(Scale) / 4;
     static constexpr std::int64_t kScales = 8 * kCodeRows;
-    static constexpr std::int64_t kMinima = kScales + kGroups * kCodeRows;
-    static constexpr std::int64_t kRowWords =
-        kMinima + (Format::kHasMinima ? kGroups * kCodeRows : 0);
+    static constexpr std::int64_t kMinima = kScales + kGroups * kScaleWords;
+    static constexpr std::int64_t kRowEnd = kMinima + (Format::kHasMinima ? kMinima - kScales : 0);
+    static constexpr std::int64_t kRowWords = (kRowEnd + kCodeLanes - 1) / kCodeLanes * kCodeLanes;
 
-    static constexpr std::int64_t kUnit = Products::kWords * kStripWidth;  ///< four codes
+    static constexpr std::int64_t kUnit = Products::kWords * kCodeColumns;  ///< four codes
     static constexpr std::int64_t kColumnScales = 8 * kUnit;
-    static constexpr std::int64_t kColumnSums = kColumnScales + kStripWidth;
-    static constexpr std::int64_t kColumnWords = kColumnSums + kGroups * kStripWidth;
+    static constexpr std::int64_t kColumnSums = kColumnScales + kCodeColumns;
+    static constexpr std::int64_t kColumnWords = kColumnSums + kGroups * kCodeColumns;
 
     static constexpr int kOffset = Products::kTakesSigned ? 0 : Format::kOffset;
 };
@@ -52,42 +56,82 @@ using FloatVec = hn::Vec<FloatLanes>;
 
 /// A half of each row.
 HWY_INLINE FloatVec load_halves(StripRows rows) {
-    HWY_ALIGN F16 halves[kCodeRows];
-    for (std::int64_t r = 0; r < kCodeRows; ++r) {
+    HWY_ALIGN F16 halves[kCodeLanes];
+    for (std::int64_t r = 0; r < kCodeLanes; ++r) {
         halves[r].bits = read<std::uint16_t>(rows.row(r));
     }
     return load_f32(FloatLanes(), halves);
 }
 
-/// Puts a piece of all rows of a strip into its place.
+/// Where what is known of some rows goes, as many as a vector has lanes.
+template <class Format, class Products>
+struct CodePlace {
+    using Layout = CodeLayout<Format, Products>;
+    using Scale = typename Layout::Scale;
+
+    std::uint32_t* strip;
+    std::int64_t first;  ///< of these rows
+
+    // Of part `group`, a value for each row.
+    HWY_INLINE Scale* scales(int group) const { return at(Layout::kScales, group); }
+    HWY_INLINE Scale* minima(int group) const { return at(Layout::kMinima, group); }
+
+    /// Sixteen elements, four of each row at a time.
+    HWY_INLINE std::int32_t* codes(int group) const {
+        return reinterpret_cast<std::int32_t*>(strip) + group / 2 * Layout::kRowWords +
+               group % 2 * 4 * kCodeRows + first;
+    }
+
+private:
+    HWY_INLINE Scale* at(std::int64_t place, int group) const {
+        return reinterpret_cast<Scale*>(strip + group / Layout::kGroups * Layout::kRowWords +
+                                        place + group % Layout::kGroups * Layout::kScaleWords) +
+               first;
+    }
+};
+
+/// The same rows. Compilers would rather keep an address for every row from one part to the next,
+/// for which there are not nearly enough registers, than compute addresses again.
+HWY_INLINE StripRows as_new(StripRows rows) {
+#if defined(__GNUC__)
+    asm("" : "+r"(rows.first), "+r"(rows.pitch));
+#endif
+    return rows;
+}
+
+/// Packs rows, up to 256 elements (a piece) of each at a time, and a piece in eight steps.
 template <class Format, class Products>
 class CodePacker {
     using Layout = CodeLayout<Format, Products>;
+    using Place = CodePlace<Format, Products>;
 
 public:
     static constexpr std::int64_t kElements = 256;
+    static constexpr int kSteps = 8;
 
     explicit CodePacker(std::byte* strip) : strip_(reinterpret_cast<std::uint32_t*>(strip)) {}
 
-    /// `count` elements of each row, in whole blocks.
-    HWY_INLINE void pack(StripRows rows, std::int64_t count) {
-        format_.put_scales(rows, count, *this);
-        for (int part = 0; part < Format::parts(count); ++part) pack_part(rows, part);
-        strip_ += count / 32 * Layout::kRowWords;
+    /// One step of the piece that begins with element `begin` of the strip, where `rows` are; it
+    /// has `count` elements, in whole blocks.
+    HWY_INLINE void pack_step(StripRows rows, std::int64_t begin, std::int64_t count, int step) {
+        const int parts = Format::parts(count);
+        std::uint32_t* strip = strip_ + begin / 32 * Layout::kRowWords;
+        for (int part = step * parts / kSteps; part < (step + 1) * parts / kSteps; ++part) {
+            for (int v = 0; v < kCodeVectors; ++v) {
+                const StripRows some{rows.row(v * kCodeLanes), rows.pitch};
+                Place place{strip, v * kCodeLanes};
+                if (Format::has_scales(part)) format_.put_scales(as_new(some), part, place);
+                put_part(as_new(some), part, place);
+            }
+        }
     }
 
-    // Of part `group` of all rows.
-    HWY_INLINE void put_scales(int group, FloatVec scales) { put(Layout::kScales, group, scales); }
-    HWY_INLINE void put_minima(int group, FloatVec minima) { put(Layout::kMinima, group, minima); }
+    HWY_INLINE void pack(StripRows rows, std::int64_t begin, std::int64_t count) {
+        for (int step = 0; step < kSteps; ++step) pack_step(rows, begin, count, step);
+    }
 
 private:
-    HWY_INLINE void put(std::int64_t place, int group, FloatVec values) {
-        std::uint32_t* to = strip_ + group / Layout::kGroups * Layout::kRowWords + place +
-                            group % Layout::kGroups * kCodeRows;
-        hn::StoreU(values, FloatLanes(), reinterpret_cast<float*>(to));
-    }
-
-    HWY_INLINE void pack_part(StripRows rows, int part) {
+    HWY_INLINE void put_part(StripRows rows, int part, Place& to) const {
         const auto offset = hn::Set(ByteLanes(), Layout::kOffset);
         WordVec codes[4][Format::kSlots];
         HWY_UNROLL(4)
@@ -98,10 +142,8 @@ private:
             });
         }
         for (int slot = 0; slot < Format::slots(part); ++slot) {
-            const std::int64_t group = Format::group(part, slot);
-            std::uint32_t* to = strip_ + group / 2 * Layout::kRowWords + group % 2 * 4 * kCodeRows;
             store_transposed(WordLanes(), codes[0][slot], codes[1][slot], codes[2][slot],
-                             codes[3][slot], reinterpret_cast<std::int32_t*>(to), kCodeRows);
+                             codes[3][slot], to.codes(Format::group(part, slot)), kCodeRows);
         }
     }
 
@@ -109,32 +151,42 @@ private:
     std::uint32_t* strip_;
 };
 
-/// Asks for `size` bytes of each of the rows that are packed next.
-HWY_INLINE void fetch_piece(StripRows rows, std::size_t size) {
-    for (std::int64_t r = kCodeRows; r < 2 * kCodeRows; ++r) {
-        for (std::size_t at = 0; at < size; at += 64) fetch_rows(rows.row(r) + at);
+/// Asks for what is packed next: as many rows further on, `size` bytes of each. In eight steps.
+HWY_INLINE void fetch_step(StripRows rows, std::size_t size, int step) {
+    for (std::int64_t r = step * kCodeRows / 8; r < (step + 1) * kCodeRows / 8; ++r) {
+        for (std::size_t at = 0; at < size; at += 64) fetch_rows(rows.row(kCodeRows + r) + at);
     }
+}
+
+template <class Format>
+HWY_INLINE StripRows rows_of(const Panel& panel, std::int64_t begin) {
+    return {panel.rows + Format::bytes(begin), panel.pitch};
+}
+
+/// Elements of the piece that begins at `begin`, if there are `count` in all.
+HWY_INLINE std::int64_t piece_length(std::int64_t begin, std::int64_t count) {
+    return HWY_MIN(HWY_MAX(count - begin, 0), 256);
 }
 
 template <class Format, class Products>
 void pack_codes(const Panel& panel, std::int64_t begin, std::int64_t count, std::byte* to) {
     using Packer = CodePacker<Format, Products>;
-    constexpr std::size_t kMostBytes = Packer::kElements / 32 * sizeof(block_q8_1);
+    constexpr std::size_t kMostBytes = Format::bytes(Packer::kElements);
     Packer packer(to);
     for (std::int64_t i = 0; i < count; i += Packer::kElements) {
-        const std::int64_t length = count - i < Packer::kElements ? count - i : Packer::kElements;
-        const std::size_t at = row_size(panel.type, begin + i), size = row_size(panel.type, length);
-        const StripRows rows{panel.rows + at, panel.pitch};
+        const StripRows rows = rows_of<Format>(panel, begin + i);
+        const std::int64_t length = piece_length(i, count);
+        const std::size_t size = Format::bytes(length);
         if (panel.count >= kCodeRows) {
-            fetch_piece(rows, size);
-            packer.pack(rows, length);
+            for (int step = 0; step < Packer::kSteps; ++step) fetch_step(rows, size, step);
+            packer.pack(rows, i, length);
             continue;
         }
         std::byte filled[kCodeRows * kMostBytes] = {};  // rows that are not there are zeros
         for (std::int64_t r = 0; r < panel.count; ++r) {
             std::memcpy(filled + static_cast<std::size_t>(r) * kMostBytes, rows.row(r), size);
         }
-        packer.pack({filled, kMostBytes}, length);
+        packer.pack({filled, kMostBytes}, i, length);
     }
 }
 
@@ -174,14 +226,15 @@ void put_codes(const void* from, std::int64_t count, std::byte* to, int column) 
     for (std::int64_t i = 0; i < count / 32; ++i, words += Layout::kColumnWords) {
         const ColumnPiece<typename Format::Other> piece(static_cast<const std::byte*>(from), i);
         for (int u = 0; u < 8; ++u) {
-            Products::put_four(piece.codes + 4 * u, words + u * Layout::kUnit, kStripWidth);
+            Products::put_four(piece.codes + 4 * u, words + u * Layout::kUnit, kCodeColumns);
         }
-        std::memcpy(words + Layout::kColumnScales, &piece.scale, 4);
+        const float scale = piece.scale * Products::kFactor;
+        std::memcpy(words + Layout::kColumnScales, &scale, 4);
         for (int g = 0; g < Format::kGroups; ++g) {
             const std::int32_t sum = piece.sum(g * kGroup, kGroup);
             const std::int32_t offset = -Layout::kOffset * sum;
             const float scaled = piece.scale * static_cast<float>(sum);
-            std::memcpy(words + Layout::kColumnSums + g * kStripWidth,
+            std::memcpy(words + Layout::kColumnSums + g * kCodeColumns,
                         Format::kHasMinima ? static_cast<const void*>(&scaled) : &offset, 4);
         }
     }
@@ -189,87 +242,145 @@ void put_codes(const void* from, std::int64_t count, std::byte* to, int column) 
 
 // ---- multiplying -------------------------------------------------------------------------------
 
-/// A vector for each column, which is needed once for every group only.
+/// Vectors for each column, which are needed once for every group only.
 template <int kColumns>
 class Totals {
 public:
     HWY_INLINE Totals() {
         HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) set(c, hn::Zero(FloatLanes()));
+        for (int c = 0; c < kColumns; ++c) {
+            for (int v = 0; v < kCodeVectors; ++v) set(c, v, hn::Zero(FloatLanes()));
+        }
     }
 
 #if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2 && defined(__GNUC__)
     // Of 16 registers the sums of a group take as many as there are: compilers must be made to keep
     // the totals out of them.
     HWY_INLINE void put_away() { asm volatile("" : "+m"(totals_)); }
-    HWY_INLINE FloatVec get(int c) const { return hn::Load(FloatLanes(), totals_[c]); }
-    HWY_INLINE void set(int c, FloatVec total) { hn::Store(total, FloatLanes(), totals_[c]); }
+    HWY_INLINE FloatVec get(int c, int v) const { return hn::Load(FloatLanes(), totals_[c][v]); }
+    HWY_INLINE void set(int c, int v, FloatVec total) {
+        hn::Store(total, FloatLanes(), totals_[c][v]);
+    }
 
 private:
-    HWY_ALIGN float totals_[kColumns][kCodeRows];
+    HWY_ALIGN float totals_[kColumns][kCodeVectors][kCodeLanes];
 #else
     HWY_INLINE void put_away() {}
-    HWY_INLINE FloatVec get(int c) const { return totals_[c]; }
-    HWY_INLINE void set(int c, FloatVec total) { totals_[c] = total; }
+    HWY_INLINE FloatVec get(int c, int v) const { return totals_[c][v]; }
+    HWY_INLINE void set(int c, int v, FloatVec total) { totals_[c][v] = total; }
 
 private:
-    FloatVec totals_[kColumns];
+    FloatVec totals_[kColumns][kCodeVectors];
 #endif
 };
 
+HWY_INLINE const float* as_floats(const std::int32_t* words) {
+    return reinterpret_cast<const float*>(words);
+}
+
+/// Adds the products of group `g` of 32 elements to `totals`.
 template <class Format, class Products, int kColumns>
-void multiply_codes(const std::int32_t* a, const std::int32_t* b, std::int64_t count,
-                    float* const* out, bool add) {
+HWY_INLINE void multiply_group(const std::int32_t* a, const std::int32_t* b, int g,
+                               Totals<kColumns>& totals) {
     using Layout = CodeLayout<Format, Products>;
     constexpr int kUnits = 8 / Format::kGroups;
     const FloatLanes floats;
-    const auto as_floats = [](const std::int32_t* words)
-                               HWY_ATTR { return reinterpret_cast<const float*>(words); };
+    const std::int32_t* sums = b + Layout::kColumnSums + g * kCodeColumns;
+    const auto initial = [&](int c) HWY_ATTR {
+        if constexpr (Layout::kOffset == 0) return hn::Zero(WordLanes());
+        return hn::Set(WordLanes(), sums[c]);
+    };
+    WordSums<kColumns> sum;
+    totals.put_away();
+    Products::template sum_up<kUnits, Format::kMostCode, kColumns>(
+        a + g * kUnits * kCodeRows, b + g * kUnits * Layout::kUnit, initial, sum);
+    const auto row_values = [&](std::int64_t place, int v) HWY_ATTR {
+        const std::int32_t* from = a + place + g * Layout::kScaleWords;
+        using Scale = typename Layout::Scale;
+        return load_f32(floats, reinterpret_cast<const Scale*>(from) + v * kCodeLanes);
+    };
+    HWY_UNROLL(12)
+    for (int c = 0; c < kColumns; ++c) {
+        const auto column_scale = hn::Set(floats, as_floats(b + Layout::kColumnScales)[c]);
+        for (int v = 0; v < kCodeVectors; ++v) {
+            const auto unit = hn::Mul(row_values(Layout::kScales, v), column_scale);
+            auto total = hn::MulAdd(hn::ConvertTo(floats, sum[c][v]), unit, totals.get(c, v));
+            if constexpr (Format::kHasMinima) {
+                total = hn::NegMulAdd(row_values(Layout::kMinima, v),
+                                      hn::Set(floats, as_floats(sums)[c]), total);
+            }
+            totals.set(c, v, total);
+        }
+    }
+}
+
+/// Calls `ahead(i)` before elements i .. i + 32 are multiplied.
+template <class Format, class Products, int kColumns, class Ahead>
+HWY_INLINE void multiply_codes(const std::byte* rows, const std::byte* columns, std::int64_t count,
+                               float* const* out, bool add, Ahead ahead) {
+    using Layout = CodeLayout<Format, Products>;
+    const auto* a = reinterpret_cast<const std::int32_t*>(rows);
+    const auto* b = reinterpret_cast<const std::int32_t*>(columns);
     Totals<kColumns> totals;
     if (add) fetch_results<kColumns>(out, kCodeRows);
     for (std::int64_t i = 0; i < count;
          i += 32, a += Layout::kRowWords, b += Layout::kColumnWords) {
+        ahead(i);
         HWY_UNROLL(2)
         for (int g = 0; g < Format::kGroups; ++g) {
-            const std::int32_t* sums = b + Layout::kColumnSums + g * kStripWidth;
-            const auto initial = [&](int c) HWY_ATTR {
-                if constexpr (Layout::kOffset == 0) return hn::Zero(WordLanes());
-                return hn::Set(WordLanes(), sums[c]);
-            };
-            WordVec sum[kColumns];
-            totals.put_away();
-            Products::template sum_up<kUnits, Format::kMostCode>(
-                a + g * kUnits * kCodeRows, b + g * kUnits * Layout::kUnit, initial, sum);
-            const auto scale = hn::LoadU(floats, as_floats(a + Layout::kScales + g * kCodeRows));
-            const auto minimum = hn::LoadU(
-                floats, as_floats(a + (Format::kHasMinima ? Layout::kMinima : 0) + g * kCodeRows));
-            HWY_UNROLL(12)
-            for (int c = 0; c < kColumns; ++c) {
-                const auto unit =
-                    hn::Mul(scale, hn::Set(floats, as_floats(b + Layout::kColumnScales)[c]));
-                auto total = hn::MulAdd(hn::ConvertTo(floats, sum[c]), unit, totals.get(c));
-                if constexpr (Format::kHasMinima) {
-                    total = hn::NegMulAdd(minimum, hn::Set(floats, as_floats(sums)[c]), total);
-                }
-                totals.set(c, total);
-            }
+            multiply_group<Format, Products, kColumns>(a, b, g, totals);
         }
     }
     HWY_UNROLL(12)
-    for (int c = 0; c < kColumns; ++c) put_sum(floats, totals.get(c), out[c], add);
+    for (int c = 0; c < kColumns; ++c) {
+        for (int v = 0; v < kCodeVectors; ++v) {
+            put_sum(FloatLanes(), totals.get(c, v), out[c] + v * kCodeLanes, add);
+        }
+    }
+}
+
+/// Calls `body` with the number of columns that kernels are made for which is no less than `width`,
+/// as a constant.
+template <class Body>
+HWY_INLINE void with_width(int width, Body body) {
+    constexpr int kFew = kCodeColumns == 12 ? 4 : kCodeColumns / 2;
+    if (width <= kFew) return body(std::integral_constant<int, kFew>());
+    if constexpr (2 * kFew < kCodeColumns) {
+        if (width <= 2 * kFew) return body(std::integral_constant<int, 2 * kFew>());
+    }
+    body(std::integral_constant<int, kCodeColumns>());
 }
 
 template <class Format, class Products>
 void multiply_code_strips(const std::byte* rows, const std::byte* columns, std::int64_t count,
                           int width, float* const* out, bool add) {
-    const auto* a = reinterpret_cast<const std::int32_t*>(rows);
-    const auto* b = reinterpret_cast<const std::int32_t*>(columns);
-    constexpr int kThird = kStripWidth / 3;
-    if (width <= kThird) return multiply_codes<Format, Products, kThird>(a, b, count, out, add);
-    if (width <= 2 * kThird) {
-        return multiply_codes<Format, Products, 2 * kThird>(a, b, count, out, add);
-    }
-    multiply_codes<Format, Products, kStripWidth>(a, b, count, out, add);
+    with_width(width, [&](auto columns_at_once) HWY_ATTR {
+        multiply_codes<Format, Products, columns_at_once>(rows, columns, count, out, add,
+                                                          [](std::int64_t) {});
+    });
+}
+
+/// Packs rows and multiplies them in turns: one takes what the other leaves of the processor.
+template <class Format, class Products>
+void pack_and_multiply_codes(const Panel& panel, std::int64_t begin, std::int64_t count,
+                             std::byte* strip, const std::byte* columns, int width,
+                             float* const* out, bool add) {
+    using Packer = CodePacker<Format, Products>;
+    const StripRows rows = rows_of<Format>(panel, begin);
+    Packer packer(strip);
+    packer.pack(rows, 0, piece_length(0, count));
+    with_width(width, [&](auto columns_at_once) HWY_ATTR {
+        multiply_codes<Format, Products, columns_at_once>(
+            strip, columns, count, out, add, [&](std::int64_t i) HWY_ATTR {
+                const std::int64_t next = i / Packer::kElements * Packer::kElements;
+                const int step = static_cast<int>(i % Packer::kElements / 32);
+                fetch_step(rows + Format::bytes(next), Format::bytes(piece_length(next, count)),
+                           step);
+                const std::int64_t piece = next + Packer::kElements;
+                packer.pack_step(rows + Format::bytes(piece), piece, piece_length(piece, count),
+                                 step);
+            });
+    });
 }
 
 // ---- rows of a family's list -------------------------------------------------------------------
@@ -280,14 +391,15 @@ StripKernel code_strip_kernel() {
         using Products = decltype(products);
         using Layout = CodeLayout<Format, Products>;
         return StripKernel{.rows = kCodeRows,
-                           .columns = kStripWidth,
+                           .columns = kCodeColumns,
                            .depth = 1024,
-                           .least_columns = 4,
+                           .least_columns = 3,
                            .row_bytes = 4 * Layout::kRowWords / kCodeRows,
-                           .column_bytes = 4 * Layout::kColumnWords / kStripWidth,
+                           .column_bytes = 4 * Layout::kColumnWords / kCodeColumns,
                            .pack_rows = pack_codes<Format, Products>,
                            .put_column = put_codes<Format, Products>,
-                           .multiply = multiply_code_strips<Format, Products>};
+                           .multiply = multiply_code_strips<Format, Products>,
+                           .pack_and_multiply = pack_and_multiply_codes<Format, Products>};
     });
 }
 

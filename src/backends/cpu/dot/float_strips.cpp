@@ -24,12 +24,15 @@ constexpr hn::ScalableTag<float> kLanes;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
 constexpr std::int64_t kRows = 2 * kVector;
 
-/// Packing takes about as long as multiplying so many columns where the rows are. With short
-/// vectors, turning halves into f32 again and again costs more than that.
+/// With so many columns packing is made up for. Blocks and short rows are multiplied more slowly
+/// where they are than long rows of plain types; and short vectors turn halves into f32 again and
+/// again.
+constexpr std::int64_t kLeastLongColumns = kVector == 4 ? kStripWidth : kVector == 8 ? 40 : 72;
 constexpr std::int64_t kLeastColumns = kVector == 4 ? kStripWidth : kVector == 8 ? 14 : 20;
 
-/// Long enough that rows come from memory in whole pages.
-constexpr std::int64_t kDepth = 1024;
+/// Long enough that rows come from memory in whole pages. With fewer rows and columns in registers
+/// more of both is needed in the same time: then they have to come from near caches.
+constexpr std::int64_t kDepth = kVector == 8 ? 512 : 1024;
 
 // ---- making strips -----------------------------------------------------------------------------
 
@@ -246,7 +249,8 @@ StripKernel float_strips(Type type) {
                        .wants_floats = true,
                        .put_column = put_floats,
                        .multiply = multiply};
-    kernel.least_columns = kLeastColumns;
+    kernel.least_columns = kLeastLongColumns;
+    kernel.least_columns_of_short = kLeastColumns;
     if (type == GGML_TYPE_F32) {
         kernel.pack_rows = pack_plain<float>;
     } else if (type == GGML_TYPE_F16) {
@@ -255,6 +259,7 @@ StripKernel float_strips(Type type) {
         kernel.pack_rows = pack_plain<Bf16>;
     } else if (decode_row_of(type) != nullptr && dot_type_of(type) != GGML_TYPE_COUNT) {
         kernel.pack_rows = pack_blocks;
+        kernel.least_columns = kLeastColumns;
     } else {
         return {};
     }

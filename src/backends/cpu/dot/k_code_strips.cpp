@@ -29,9 +29,9 @@ struct ScalesOf {
     static constexpr int kGroup = 16;
 
     static HWY_INLINE void load(const Super& super, StripRows rows, ScaleWords& to) {
-        HWY_ALIGN float d[kCodeRows];
-        HWY_ALIGN std::int32_t words[4][kCodeRows];
-        for (std::int64_t r = 0; r < kCodeRows; ++r) {
+        HWY_ALIGN float d[kCodeLanes];
+        HWY_ALIGN std::int32_t words[4][kCodeLanes];
+        for (std::int64_t r = 0; r < kCodeLanes; ++r) {
             SuperScales scales;
             super.scales(rows.row(r), scales);
             d[r] = scales.d;
@@ -101,22 +101,33 @@ struct ScalesOf<Q6K> {
 template <class Super, int kCount, int kLeast, int kMost>
 struct SuperCodes : Super {
     using Other = block_q8_K;
+    using Scale = float;
     static constexpr int kGroups = kCount;
     static constexpr int kOffset = kLeast;
     static constexpr int kMostCode = kLeast + kMost;
 
-    static constexpr int parts(std::int64_t) { return Super::kParts; }
+    static constexpr int parts(std::int64_t count) {
+        return static_cast<int>(count / QK_K) * Super::kParts;
+    }
+    static constexpr std::size_t bytes(std::int64_t count) {
+        return static_cast<std::size_t>(count / QK_K) * sizeof(typename Super::Block);
+    }
 
-    template <class Packer>
-    HWY_INLINE void put_scales(StripRows rows, std::int64_t, Packer& to) const {
+    /// Those of the whole block.
+    static constexpr bool has_scales(int part) { return part == 0; }
+
+    template <class Place>
+    HWY_INLINE void put_scales(StripRows rows, int, Place& to) const {
         constexpr int kStep = 32 / kGroups / ScalesOf<Super>::kGroup;
         ScaleWords words;
         ScalesOf<Super>::load(*this, rows, words);
         HWY_UNROLL(16)
         for (int g = 0; g < 8 * kGroups; ++g) {
-            to.put_scales(g, hn::Mul(words.d, byte_of(words.scales, g * kStep)));
+            hn::StoreU(hn::Mul(words.d, byte_of(words.scales, g * kStep)), FloatLanes(),
+                       to.scales(g));
             if constexpr (Super::kHasMinima) {
-                to.put_minima(g, hn::Mul(words.dmin, byte_of(words.minima, g * kStep)));
+                hn::StoreU(hn::Mul(words.dmin, byte_of(words.minima, g * kStep)), FloatLanes(),
+                           to.minima(g));
             }
         }
     }

@@ -173,13 +173,16 @@ struct Q6K : TwoBitParts {
         const auto odd = static_cast<std::size_t>(part % 2);
         const auto low = from + offsetof(Block, ql) + 64 * half + 16 * odd;
         const auto low0 = load_bytes(low), low1 = load_bytes(low + 32);
-        for_bit_pairs(load_bytes(from + offsetof(Block, qh) + 32 * half + 16 * odd),
-                      [&](int quarter, auto upper) HWY_ATTR {
-                          const auto bytes = quarter % 2 == 0 ? low0 : low1;
-                          const auto lower = quarter < 2 ? low_nibbles(bytes) : high_nibbles(bytes);
-                          const auto codes = hn::Or(lower, as_codes(hn::ShiftLeft<4>(upper)));
-                          put(quarter, less(codes, 32));
-                      });
+        const auto high = load_bytes(from + offsetof(Block, qh) + 32 * half + 16 * odd);
+        // The upper two bits of each quarter, where they belong.
+        const auto put_quarter = [&](int quarter, auto lower, auto upper) HWY_ATTR {
+            const auto bits = as_codes(hn::And(upper, all_bytes(upper, 0x30)));
+            put(quarter, less(hn::Or(lower, bits), 32));
+        };
+        put_quarter(0, low_nibbles(low0), hn::ShiftLeft<4>(high));
+        put_quarter(1, low_nibbles(low1), hn::ShiftLeft<2>(high));
+        put_quarter(2, high_nibbles(low0), high);
+        put_quarter(3, high_nibbles(low1), hn::ShiftRight<2>(high));
     }
 };
 

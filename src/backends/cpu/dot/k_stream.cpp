@@ -371,14 +371,22 @@ template <class Format, class Products>
 void stream(const Panel& panel, const std::byte* column, float* out) {
     const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
     const std::int64_t count = panel.depth / QK_K;
-    for (std::int64_t r = 0; r < panel.count; ++r) {
-        const std::byte* block = panel.rows + static_cast<std::size_t>(r) * panel.pitch;
-        RowSum<Format, Products> sum;
-        for (std::int64_t i = 0; i < count; ++i, block += sizeof(typename Format::Block)) {
-            sum.add(block, columns[i]);
+    for_rows_in_thirds(panel, [&](const RowsInThirds& at) HWY_ATTR {
+        const auto row = [&](std::size_t i) {
+            return panel.rows + static_cast<std::size_t>(at[i]) * panel.pitch;
+        };
+        const std::byte *row0 = row(0), *row1 = row(1), *row2 = row(2);
+        RowSum<Format, Products> sum0, sum1, sum2;
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::size_t block = static_cast<std::size_t>(i) * sizeof(typename Format::Block);
+            sum0.add(row0 + block, columns[i]);
+            sum1.add(row1 + block, columns[i]);
+            sum2.add(row2 + block, columns[i]);
         }
-        out[r] = sum.get();
-    }
+        out[at[0]] = sum0.get();
+        out[at[1]] = sum1.get();
+        out[at[2]] = sum2.get();
+    });
 }
 
 template <class Format>
@@ -408,10 +416,14 @@ template <class Format>
 StreamKernel kernel() {
 #if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
     if (FusedBytes::is_there()) {
-        return {.arrange = arrange<Format>, .multiply = stream<Format, FusedPairs>};
+        return {.arrange = arrange<Format>,
+                .multiply = stream<Format, FusedPairs>,
+                .most_columns = kMostFusedColumns};
     }
 #endif
-    return {.arrange = arrange<Format>, .multiply = stream<Format, Pairs>};
+    return {.arrange = arrange<Format>,
+            .multiply = stream<Format, Pairs>,
+            .most_columns = kMostStreamColumns};
 }
 
 }  // namespace

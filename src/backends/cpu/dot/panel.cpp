@@ -1,11 +1,20 @@
 #include "backends/cpu/dot/panel.hpp"
 
+#include <cstring>
+
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/type_traits.hpp"
 
 namespace heddle::cpu {
 namespace {
+
+/// What rows lie apart at best, but for whole pages: pieces of eight of them then spread evenly
+/// over the first cache. Rows that are closer to a multiple of a page apart take each other's
+/// places.
+constexpr std::size_t kApart = 512, kPage = 4096;
+
+bool is_crowded(std::size_t pitch) { return pitch >= kPage && pitch % kPage < kApart; }
 
 /// Rows of blocks, four columns at a time; rows change faster, so that the columns stay near.
 void multiply_blocks(const Panel& panel, const std::byte* const* b, float* const* out,
@@ -51,10 +60,9 @@ Multiplier multiplier_of(Type type) {
 }
 
 std::size_t prepared_pitch(const Multiplier& multiplier, std::int64_t depth) {
-    constexpr std::size_t kLine = 64, kPage = 4096;
+    constexpr std::size_t kLine = 64;
     const std::size_t pitch = (row_size(multiplier.prepared, depth) + kLine - 1) / kLine * kLine;
-    // Rows a multiple of a page apart would crowd the same few places of the cache.
-    return pitch % kPage == 0 ? pitch + kLine : pitch;
+    return is_crowded(pitch) ? pitch / kPage * kPage + kApart : pitch;
 }
 
 void prepare_row(const Multiplier& multiplier, Type type, const void* from, void* to,
@@ -63,11 +71,20 @@ void prepare_row(const Multiplier& multiplier, Type type, const void* from, void
         multiplier.prepare(static_cast<const float*>(from), to, depth);
     } else if (multiplier.widen != nullptr) {
         multiplier.widen(from, static_cast<float*>(to), depth);
+    } else {
+        std::memcpy(to, from, row_size(type, depth));
     }
 }
 
 bool needs_preparing(const Multiplier& multiplier, Type type) {
     return type == GGML_TYPE_F32 ? multiplier.prepare != nullptr : multiplier.widen != nullptr;
+}
+
+bool wants_copies(const Multiplier& multiplier, std::size_t pitch, std::int64_t rows,
+                  std::int64_t columns) {
+    constexpr std::int64_t kLeastRows = 64, kLeastColumns = 5, kMostColumns = 71;
+    return multiplier.prepared == GGML_TYPE_F32 && is_crowded(pitch) && rows >= kLeastRows &&
+           columns >= kLeastColumns && columns <= kMostColumns;
 }
 
 }  // namespace heddle::cpu

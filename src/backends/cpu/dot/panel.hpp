@@ -51,11 +51,17 @@ MultiplyPanel plain_panel_of(Type type);
 /// Bytes from one prepared row to the next.
 std::size_t prepared_pitch(const Multiplier& multiplier, std::int64_t depth);
 
-/// Prepares one row; `from` is f32 or of the dot type.
+/// Prepares one row; `from` is f32 or of the dot type. A row that can be used as it is is copied.
 void prepare_row(const Multiplier& multiplier, Type type, const void* from, void* to,
                  std::int64_t depth);
 
 /// Whether rows of `type` must be prepared at all.
 bool needs_preparing(const Multiplier& multiplier, Type type);
+
+/// Whether `columns` rows of b, `pitch` bytes apart, are better copied to where they do not crowd
+/// the same few places of the first cache: if there are several, but so few that no strips are made
+/// of them, and enough `rows` of a to make up for it.
+bool wants_copies(const Multiplier& multiplier, std::size_t pitch, std::int64_t rows,
+                  std::int64_t columns);
 
 }  // namespace heddle::cpu

@@ -3,6 +3,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
+#include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/dot/lanes.hpp"
 #include "backends/cpu/dot/stream.hpp"
 
@@ -34,39 +35,64 @@ HWY_INLINE void load_four(D d, const F16* from, V& x0, V& x1, V& x2, V& x3) {
 }
 #endif
 
-/// One row after the other, as they lie in memory: the processor sees where this leads and fetches
-/// ahead by itself.
-template <class T>
-void stream_plain(const Panel& panel, const std::byte* column, float* out) {
+/// Rows `at` of the panel, each times the column.
+template <class T, class B>
+HWY_INLINE void stream_three(const Panel& panel, const RowsInThirds& at, const B* b, float* out) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const auto* b = reinterpret_cast<const float*>(column);
-    const std::byte* row = panel.rows;
-    for (std::int64_t r = 0; r < panel.count; ++r, row += panel.pitch) {
-        const T* a = reinterpret_cast<const T*>(row);
-        auto sum0 = hn::Zero(lanes), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-        std::int64_t i = 0;
-        for (; i + 4 * step <= panel.depth; i += 4 * step) {
-            auto x0 = hn::Zero(lanes), x1 = x0, x2 = x0, x3 = x0;
-            load_four(lanes, a + i, x0, x1, x2, x3);
-            sum0 = hn::MulAdd(x0, hn::LoadU(lanes, b + i), sum0);
-            sum1 = hn::MulAdd(x1, hn::LoadU(lanes, b + i + step), sum1);
-            sum2 = hn::MulAdd(x2, hn::LoadU(lanes, b + i + 2 * step), sum2);
-            sum3 = hn::MulAdd(x3, hn::LoadU(lanes, b + i + 3 * step), sum3);
-        }
-        const auto sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
-        float total = hn::GetLane(hn::SumOfLanes(lanes, sum));
-        for (; i < panel.depth; ++i) total += to_float(a[i]) * b[i];
-        out[r] = total;
+    const auto row = [&](std::size_t i) {
+        return reinterpret_cast<const T*>(panel.rows +
+                                          static_cast<std::size_t>(at[i]) * panel.pitch);
+    };
+    const T *a0 = row(0), *a1 = row(1), *a2 = row(2);
+    // Names of their own because vectors of some machines cannot stand in arrays.
+    auto even0 = hn::Zero(lanes), even1 = even0, even2 = even0;
+    auto odd0 = even0, odd1 = even0, odd2 = even0;
+    auto y0 = even0, y1 = y0, y2 = y0, y3 = y0, x0 = y0, x1 = y0, x2 = y0, x3 = y0;
+    const auto multiply = [&](const T* from, auto& even, auto& odd) HWY_ATTR {
+        load_four(lanes, from, x0, x1, x2, x3);
+        even = hn::MulAdd(x0, y0, even), odd = hn::MulAdd(x1, y1, odd);
+        even = hn::MulAdd(x2, y2, even), odd = hn::MulAdd(x3, y3, odd);
+    };
+    std::int64_t i = 0;
+    for (; i + 4 * step <= panel.depth; i += 4 * step) {
+        y0 = load_f32(lanes, b + i), y1 = load_f32(lanes, b + i + step);
+        y2 = load_f32(lanes, b + i + 2 * step), y3 = load_f32(lanes, b + i + 3 * step);
+        multiply(a0 + i, even0, odd0);
+        multiply(a1 + i, even1, odd1);
+        multiply(a2 + i, even2, odd2);
     }
+    const auto finish = [&](const T* a, auto even, auto odd, float& to) HWY_ATTR {
+        float total = hn::GetLane(hn::SumOfLanes(lanes, hn::Add(even, odd)));
+        for (std::int64_t k = i; k < panel.depth; ++k) total += to_float(a[k]) * to_float(b[k]);
+        to = total;
+    };
+    finish(a0, even0, odd0, out[at[0]]);
+    finish(a1, even1, odd1, out[at[1]]);
+    finish(a2, even2, odd2, out[at[2]]);
+}
+
+template <class T, class B>
+void stream_plain(const Panel& panel, const std::byte* column, float* out) {
+    const auto* b = reinterpret_cast<const B*>(column);
+    for_rows_in_thirds(
+        panel, [&](const RowsInThirds& at) HWY_ATTR { stream_three<T>(panel, at, b, out); });
+}
+
+// Prepared columns are f32 that halves can hold. As halves they take half the room in a cache.
+void put_f16(const void* from, std::int64_t depth, std::byte* to) {
+    f32_to_f16_row(static_cast<const float*>(from), to, depth);
+}
+void put_bf16(const void* from, std::int64_t depth, std::byte* to) {
+    f32_to_bf16_row(static_cast<const float*>(from), to, depth);
 }
 
 }  // namespace
 
 StreamKernel plain_stream(Type type) {
-    if (type == GGML_TYPE_F32) return {.multiply = stream_plain<float>};
-    if (type == GGML_TYPE_F16) return {.multiply = stream_plain<F16>};
-    if (type == GGML_TYPE_BF16) return {.multiply = stream_plain<Bf16>};
+    if (type == GGML_TYPE_F32) return {.multiply = stream_plain<float, float>};
+    if (type == GGML_TYPE_F16) return {.arrange = put_f16, .multiply = stream_plain<F16, F16>};
+    if (type == GGML_TYPE_BF16) return {.arrange = put_bf16, .multiply = stream_plain<Bf16, Bf16>};
     return {};
 }
 

@@ -19,6 +19,9 @@ namespace {
 template <class Simple, int kLeast, int kMost>
 struct SimpleCodes {
     using Other = typename Simple::Other;
+    using Stored = decltype(Simple::stored_scale(nullptr, 0));
+    /// Halves become f32 where they are used, if that is one instruction.
+    using Scale = std::conditional_t<HWY_TARGET == HWY_SSE4, float, Stored>;
     static constexpr int kGroups = Simple::kHasTwoScales ? 2 : 1;
     static constexpr bool kHasMinima = Simple::kHasMinimum;
     static constexpr int kOffset = kLeast;
@@ -29,17 +32,29 @@ struct SimpleCodes {
     static constexpr int slots(int) { return kSlots; }
     static constexpr int group(int part, int slot) { return 2 * part + slot; }
 
-    template <class Packer>
-    static HWY_INLINE void put_scales(StripRows rows, std::int64_t count, Packer& to) {
-        put_values(
-            rows, parts(count) * kGroups,
-            [](const std::byte* block, int g) HWY_ATTR { return Simple::stored_scale(block, g); },
-            [&](int g, FloatVec values) HWY_ATTR { to.put_scales(g, values); });
+    static constexpr std::size_t bytes(std::int64_t count) {
+        return static_cast<std::size_t>(count / Simple::kElements) * sizeof(typename Simple::Block);
+    }
+
+    static constexpr bool has_scales(int) { return true; }
+
+    template <class Place>
+    static HWY_INLINE void put_scales(StripRows rows, int part, Place& to) {
+        const StripRows blocks = rows + block_at(part);
+        for (int g = 0; g < kGroups; ++g) {
+            const int number = part % kPerBlock * kGroups + g;
+            Scale* scales = to.scales(part * kGroups + g);
+            for (std::int64_t r = 0; r < kCodeLanes; ++r) {
+                scales[r] = to_scale(Simple::stored_scale(blocks.row(r), number));
+            }
+        }
         if constexpr (kHasMinima) {
-            put_values(
-                rows, parts(count),
-                [](const std::byte* block, int) HWY_ATTR { return Simple::stored_minimum(block); },
-                [&](int g, FloatVec values) HWY_ATTR { to.put_minima(g, hn::Neg(values)); });
+            Scale* minima = to.minima(part);
+            for (std::int64_t r = 0; r < kCodeLanes; ++r) {
+                Stored minimum = Simple::stored_minimum(blocks.row(r));
+                minimum.bits ^= 0x8000;  // minima of these formats are added, not taken away
+                minima[r] = to_scale(minimum);
+            }
         }
     }
 
@@ -53,20 +68,12 @@ struct SimpleCodes {
     }
 
 private:
-    /// What `get` reads from blocks, from all rows at a time. All of it is read before any is used:
-    /// vectors that are loaded right after their lanes were stored would have to wait.
-    template <class Get, class Put>
-    static HWY_INLINE void put_values(StripRows rows, int groups, Get get, Put put) {
-        using Stored = decltype(get(rows.first, 0));
-        HWY_ALIGN Stored values[16][kCodeRows];
-        for (std::int64_t r = 0; r < kCodeRows; ++r) {
-            for (int g = 0; g < groups; ++g) {
-                const int part = g / kGroups;
-                values[g][r] =
-                    get(rows.row(r) + block_at(part), part % kPerBlock * kGroups + g % kGroups);
-            }
+    static HWY_INLINE Scale to_scale(Stored value) {
+        if constexpr (std::is_same_v<Scale, Stored>) {
+            return value;
+        } else {
+            return to_float(value);
         }
-        for (int g = 0; g < groups; ++g) put(g, load_f32(FloatLanes(), values[g]));
     }
 
     static constexpr int kPerBlock = Simple::kElements / 32;

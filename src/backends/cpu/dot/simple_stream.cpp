@@ -305,31 +305,42 @@ void stream(const Panel& panel, const std::byte* column, float* out) {
     constexpr std::size_t kSize = sizeof(typename Format::Block) * kGroup;
     const auto* groups = reinterpret_cast<const ColumnGroup*>(column);
     const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
-    for (std::int64_t r = 0; r < panel.count; ++r) {
-        const std::byte* row = panel.rows + static_cast<std::size_t>(r) * panel.pitch;
-        RowSum<Format, Products> sum;
-        for (std::int64_t g = 0; g < count; ++g, row += kSize) {
-            sum.add(row, groups[g]);
+    for_rows_in_thirds(panel, [&](const RowsInThirds& at) HWY_ATTR {
+        const auto row = [&](std::size_t i) {
+            return panel.rows + static_cast<std::size_t>(at[i]) * panel.pitch;
+        };
+        const std::byte *row0 = row(0), *row1 = row(1), *row2 = row(2);
+        RowSum<Format, Products> sum0, sum1, sum2;
+        for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {
+            sum0.add(row0, groups[g]);
+            sum1.add(row1, groups[g]);
+            sum2.add(row2, groups[g]);
         }
-        if (left > 0) {  // no byte behind the row is read
-            std::byte last[kSize] = {};
-            std::memcpy(last, row, static_cast<std::size_t>(left) * (kSize / kGroup));
-            sum.add(last, groups[count]);
-        }
-        out[r] = sum.get();
-    }
+        const auto finish = [&](const std::byte* rest, RowSum<Format, Products>& sum) HWY_ATTR {
+            if (left > 0) {  // no byte behind the row is read
+                std::byte last[kSize] = {};
+                std::memcpy(last, rest, static_cast<std::size_t>(left) * (kSize / kGroup));
+                sum.add(last, groups[count]);
+            }
+            return sum.get();
+        };
+        out[at[0]] = finish(row0, sum0);
+        out[at[1]] = finish(row1, sum1);
+        out[at[2]] = finish(row2, sum2);
+    });
 }
 
-template <class Format, class Products>
+template <class Format, class Products, std::int64_t kColumns>
 constexpr StreamKernel kKernel{.arrange = arrange<Format, Products>,
-                               .multiply = stream<Format, Products>};
+                               .multiply = stream<Format, Products>,
+                               .most_columns = kColumns};
 
 template <class Format>
 StreamKernel kernel() {
 #if HEDDLE_HAS_FUSED_BYTES
-    if (FusedBytes::is_there()) return kKernel<Format, Fused<Format> >;
+    if (FusedBytes::is_there()) return kKernel<Format, Fused<Format>, kMostFusedColumns>;
 #endif
-    return kKernel<Format, Paired<Format> >;
+    return kKernel<Format, Paired<Format>, kMostStreamColumns>;
 }
 
 }  // namespace

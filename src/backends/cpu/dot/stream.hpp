@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,15 +17,23 @@ struct StreamKernel {
     /// out[r] = the product of row r and the column.
     void (*multiply)(const Panel& panel, const std::byte* column, float* out) = nullptr;
 
+    /// So many columns can be multiplied one after the other before other ways are faster: rows
+    /// come from memory for the first one only.
+    std::int64_t most_columns = 1;
+
     explicit operator bool() const { return multiply != nullptr; }
 };
+
+/// Numbers of rows that are multiplied together.
+using RowsInThirds = std::array<std::int64_t, 3>;
 
 /// The kernel for rows of `type` on the instruction set in use; empty where there is none.
 StreamKernel stream_kernel_of(Type type);
 
-/// So many columns can be multiplied one after the other before strips are faster: rows come from
-/// memory for the first one only.
+/// Columns that no kernel exceeds. Those that multiply bytes in one instruction have fewer: strips
+/// gain more by it.
 inline constexpr std::int64_t kMostStreamColumns = 3;
+inline constexpr std::int64_t kMostFusedColumns = 2;
 
 /// Whether products can be streams at all: rows are long enough that what is done once per row does
 /// not count.
@@ -32,14 +41,27 @@ inline bool may_be_stream(std::int64_t columns, std::int64_t depth) {
     return columns <= kMostStreamColumns && depth >= 512;
 }
 
-/// Whether `kernel` should be used. Plain rows are as fast with two columns at once.
+/// Whether `kernel` should be used.
 inline bool is_stream(const StreamKernel& kernel, std::int64_t columns, std::int64_t depth) {
-    return kernel && may_be_stream(columns, depth) && (columns == 1 || kernel.arrange != nullptr);
+    return kernel && may_be_stream(columns, depth) && columns <= kernel.most_columns;
 }
 
 /// Enough for every type and instruction set.
 inline std::size_t stream_column_size(std::int64_t depth) {
     return static_cast<std::size_t>((depth + 255) / 256 * 256) * 2;
+}
+
+/// Calls `body` with three rows at a time, a third of the panel apart: each third is read as it
+/// lies in memory, so that the processor sees where this leads and fetches ahead by itself, and the
+/// column, which may be longer than the first cache, comes once for three rows. Where there are not
+/// three, the last row comes again.
+template <class Body>
+void for_rows_in_thirds(const Panel& panel, Body&& body) {
+    const std::int64_t third = (panel.count + 2) / 3, last = panel.count - 1;
+    for (std::int64_t r = 0; r < third; ++r) {
+        const std::int64_t second = r + third, other = r + 2 * third;
+        body(RowsInThirds{r, second < last ? second : last, other < last ? other : last});
+    }
 }
 
 // Each family's kernels, in its own file.

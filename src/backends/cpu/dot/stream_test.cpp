@@ -142,37 +142,52 @@ TEST(CpuStream, LosesNothingAtTheLimits) {
     }
 }
 
+/// The bytes of `values` as a plain type, and what they hold then.
+std::pair<Row, std::vector<float>> as_plain(Type type, std::span<const float> values) {
+    Row bytes(values.size() * size_of(type));
+    std::vector<float> held;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool is_float = type == GGML_TYPE_F32, is_f16 = type == GGML_TYPE_F16;
+        const std::uint16_t half = is_f16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
+        std::memcpy(bytes.data() + i * size_of(type),
+                    is_float ? static_cast<const void*>(&values[i]) : &half, size_of(type));
+        held.push_back(is_float ? values[i] : is_f16 ? f16_to_f32(half) : bf16_to_f32(half));
+    }
+    return {std::move(bytes), std::move(held)};
+}
+
 TEST(CpuStream, OfPlainRowsWorksAtEveryLength) {
+    constexpr std::size_t kRows = 5;  // three at a time
     const auto x = quant::read_floats("input_x.f32"), y = quant::read_floats("input_y.f32");
     for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
         SCOPED_TRACE(std::string(name_of(type)));
-        for (std::int64_t n = 1; n <= 140; ++n) {  // past four times the widest vector
-            const std::size_t size = row_size(type, n);
-            Row rows(2 * size);  // one behind the other
-            std::vector<float> read;
-            for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(n); ++i) {
-                const std::uint16_t half =
-                    type == GGML_TYPE_F16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
-                const bool is_float = type == GGML_TYPE_F32;
-                std::memcpy(rows.data() + i * size_of(type),
-                            is_float ? static_cast<const void*>(&x[i]) : &half, size_of(type));
-                read.push_back(is_float                ? x[i]
-                               : type == GGML_TYPE_F16 ? f16_to_f32(half)
-                                                       : bf16_to_f32(half));
-            }
+        for (std::size_t n = 1; n <= 140; ++n) {  // past four times the widest vector
+            const auto [rows, held] = as_plain(type, std::span(x).first(kRows * n));
+            const auto column = as_plain(type, std::span(y).first(n)).second;
+            const auto length = static_cast<std::int64_t>(n);
             for_each_target([&] {
-                float out[2] = {7, 7};
-                stream_kernel_of(type).multiply({type, rows.data(), size, 2, n},
-                                                reinterpret_cast<const std::byte*>(y.data()), out);
-                for (std::size_t r = 0; r < 2; ++r) {
-                    double sum = 0, magnitude = 0;
-                    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-                        const double term =
-                            double{read[r * static_cast<std::size_t>(n) + i]} * y[i];
-                        sum += term;
-                        magnitude += std::abs(term);
+                const StreamKernel kernel = stream_kernel_of(type);
+                alignas(64) std::byte arranged[512];
+                const auto* used = reinterpret_cast<const std::byte*>(column.data());
+                if (kernel.arrange != nullptr) {
+                    kernel.arrange(column.data(), length, arranged);
+                    used = arranged;
+                }
+                for (std::int64_t count = 1; count <= std::int64_t{kRows}; ++count) {
+                    float out[kRows + 1] = {7, 7, 7, 7, 7, 7};
+                    kernel.multiply({type, rows.data(), row_size(type, length), count, length},
+                                    used, out);
+                    for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r) {
+                        double sum = 0, magnitude = 0;
+                        for (std::size_t i = 0; i < n; ++i) {
+                            const double term = double{held[r * n + i]} * column[i];
+                            sum += term;
+                            magnitude += std::abs(term);
+                        }
+                        EXPECT_NEAR(out[r], sum, 1e-5 * magnitude)
+                            << n << " elements, row " << r << " of " << count;
                     }
-                    EXPECT_NEAR(out[r], sum, 1e-5 * magnitude) << n << " elements, row " << r;
+                    EXPECT_EQ(out[count], 7) << "written behind the last of " << count << " rows";
                 }
             });
         }
@@ -189,6 +204,7 @@ TEST(CpuStream, IsThereWhereBytesCanBeMultiplied) {
         }
         for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
             EXPECT_TRUE(stream_kernel_of(type));
+            EXPECT_EQ(stream_kernel_of(type).most_columns, 1);  // tiles are as fast with two
         }
     });
 }

@@ -3,7 +3,8 @@
 //
 // A unit is four codes of every row and of every column. Each way to multiply says how it wants the
 // columns' codes (`kWords` words of 4 bytes for a unit, put there by `put_four`), whether those of
-// rows are signed, and sums up `kUnits` units: sum[c] = initial(c) + the products with column c.
+// rows are signed, and sums up `kUnits` units: sum[c] = initial(c) + the products with column c,
+// which times `kFactor` are what they should be.
 #if defined(HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
 #undef HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
@@ -22,13 +23,30 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Vectors of a strip of rows, and columns of a strip of columns: all pairs of them have sums in
+// registers at a time. Where columns' codes must be spread over the lanes by an instruction of its
+// own, two vectors share it.
+#if HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
+constexpr int kCodeVectors = 2, kCodeColumns = 4;  // of 16 registers
+#else
+constexpr int kCodeVectors = 1, kCodeColumns = 12;  // of 32
+#endif
+static_assert(kStripColumns % kCodeColumns == 0);
+
+constexpr std::int64_t kCodeLanes = static_cast<std::int64_t>(hn::MaxLanes(WordLanes()));
+
 /// Rows of a strip.
-constexpr std::int64_t kCodeRows = static_cast<std::int64_t>(hn::MaxLanes(WordLanes()));
+constexpr std::int64_t kCodeRows = kCodeVectors * kCodeLanes;
 
 using WordVec = hn::Vec<WordLanes>;
 
-HWY_INLINE hn::Vec<ByteLanes> load_unit(const std::int32_t* rows, int unit) {
-    return hn::BitCast(ByteLanes(), hn::LoadU(WordLanes(), rows + unit * kCodeRows));
+/// Sums of all rows of a strip with some columns.
+template <int kColumns>
+using WordSums = WordVec[kColumns][kCodeVectors];
+
+HWY_INLINE hn::Vec<ByteLanes> load_unit(const std::int32_t* rows, int unit, int vector) {
+    return hn::BitCast(ByteLanes(),
+                       hn::LoadU(WordLanes(), rows + unit * kCodeRows + vector * kCodeLanes));
 }
 
 /// Four products at a time, straight into the sum.
@@ -36,6 +54,7 @@ template <class Bytes>
 struct DirectProducts {
     static constexpr bool kTakesSigned = false;
     static constexpr int kWords = 1;
+    static constexpr float kFactor = 1;
 
     static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int) {
         std::memcpy(to, codes, 4);
@@ -43,15 +62,20 @@ struct DirectProducts {
 
     template <int kUnits, int kMost, int kColumns, class Initial>
     static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
-                                  Initial initial, WordVec (&sum)[kColumns]) {
+                                  Initial initial, WordSums<kColumns>& sum) {
         HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) sum[c] = initial(c);
+        for (int c = 0; c < kColumns; ++c) {
+            for (int v = 0; v < kCodeVectors; ++v) sum[c][v] = initial(c);
+        }
         HWY_UNROLL(8)
         for (int u = 0; u < kUnits; ++u) {
-            const auto bytes = load_unit(rows, u);
-            HWY_UNROLL(12)
-            for (int c = 0; c < kColumns; ++c) {
-                sum[c] = Bytes::multiply_add(bytes, columns + u * kStripWidth + c, sum[c]);
+            for (int v = 0; v < kCodeVectors; ++v) {
+                const auto bytes = load_unit(rows, u, v);
+                HWY_UNROLL(12)
+                for (int c = 0; c < kColumns; ++c) {
+                    const std::int32_t* four = columns + u * kCodeColumns + c;
+                    sum[c][v] = Bytes::multiply_add(bytes, four, sum[c][v]);
+                }
             }
         }
     }
@@ -98,6 +122,7 @@ HWY_INLINE PairVec multiply_bytes(hn::Vec<ByteLanes> a, WordVec b) {
 struct PairProducts {
     static constexpr bool kTakesSigned = false;
     static constexpr int kWords = 1;
+    static constexpr float kFactor = 1;
 
     static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int) {
         std::memcpy(to, codes, 4);
@@ -111,35 +136,56 @@ struct PairProducts {
 
     template <int kUnits, int kMost, int kColumns, class Initial>
     static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
-                                  Initial initial, WordVec (&sum)[kColumns]) {
+                                  Initial initial, WordSums<kColumns>& sum) {
         static_assert(kMost <= 127);
         constexpr int kRun = safe_units(kMost, kUnits);
-        HWY_UNROLL(8)
-        for (int first = 0; first < kUnits; first += kRun) {
-            PairVec pairs[kColumns];
+        // Where there are sums to be kept besides those in 16 bits, half of the columns at a time.
+        constexpr int kSome = kRun > 1 && kRun < kUnits ? kColumns / 2 : kColumns;
+        HWY_UNROLL(2)
+        for (int begin = 0; begin < kColumns; begin += kSome) {
             HWY_UNROLL(8)
-            for (int u = first; u < first + kRun; ++u) {
-                const auto bytes = load_unit(rows, u);
+            for (int first = 0; first < kUnits; first += kRun) {
+                PairVec pairs[kSome][kCodeVectors];
+                sum_pairs<kRun, kSome>(rows + first * kCodeRows,
+                                       columns + first * kCodeColumns + begin, pairs);
                 HWY_UNROLL(12)
-                for (int c = 0; c < kColumns; ++c) {
-                    const auto other = hn::Set(WordLanes(), columns[u * kStripWidth + c]);
-                    const auto products = multiply_bytes(bytes, other);
-                    pairs[c] = u == first ? products : add_now(pairs[c], products);
+                for (int c = 0; c < kSome; ++c) {
+                    for (int v = 0; v < kCodeVectors; ++v) {
+                        const auto words = multiply_pairs(pairs[c][v], hn::Set(PairLanes(), 1));
+                        WordVec& to = sum[begin + c][v];
+                        to = add_now(first == 0 ? initial(begin + c) : to, words);
+                    }
                 }
             }
+        }
+    }
+
+private:
+    template <int kRun, int kColumns>
+    static HWY_INLINE void sum_pairs(const std::int32_t* rows, const std::int32_t* columns,
+                                     PairVec (&pairs)[kColumns][kCodeVectors]) {
+        HWY_UNROLL(8)
+        for (int u = 0; u < kRun; ++u) {
+            hn::Vec<ByteLanes> bytes[kCodeVectors];
+            for (int v = 0; v < kCodeVectors; ++v) bytes[v] = load_unit(rows, u, v);
             HWY_UNROLL(12)
             for (int c = 0; c < kColumns; ++c) {
-                const auto words = multiply_pairs(pairs[c], hn::Set(PairLanes(), 1));
-                sum[c] = add_now(first == 0 ? initial(c) : sum[c], words);
+                const auto other = hn::Set(WordLanes(), columns[u * kCodeColumns + c]);
+                for (int v = 0; v < kCodeVectors; ++v) {
+                    const auto products = multiply_bytes(bytes[v], other);
+                    pairs[c][v] = u == 0 ? products : add_now(pairs[c][v], products);
+                }
             }
         }
     }
 };
 
 /// For all codes, signed: products in 16 bits, of codes 0 and 2 and of codes 1 and 3 of a unit.
+/// Rows' codes stand in the upper halves of 16 bits, which makes sums 256 times too large.
 struct WideProducts {
     static constexpr bool kTakesSigned = true;
     static constexpr int kWords = 2;
+    static constexpr float kFactor = 1.0f / 256;
 
     static HWY_INLINE void put_four(const std::byte* codes, std::uint32_t* to, int pitch) {
         std::int8_t four[4];
@@ -150,23 +196,28 @@ struct WideProducts {
     }
 
     template <int kUnits, int kMost, int kColumns, class Initial>
-    static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns,
-                                  Initial initial, WordVec (&sum)[kColumns]) {
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) sum[c] = initial(c);
+    static HWY_INLINE void sum_up(const std::int32_t* rows, const std::int32_t* columns, Initial,
+                                  WordSums<kColumns>& sum) {
         HWY_UNROLL(8)
         for (int u = 0; u < kUnits; ++u) {
-            const auto both = hn::BitCast(PairLanes(), load_unit(rows, u));
-            const auto even = hn::ShiftRight<8>(hn::ShiftLeft<8>(both));
-            const auto odd = hn::ShiftRight<8>(both);
-            const std::int32_t* words = columns + 2 * u * kStripWidth;
+            PairVec even[kCodeVectors], odd[kCodeVectors];
+            for (int v = 0; v < kCodeVectors; ++v) {
+                const auto both = hn::BitCast(PairLanes(), load_unit(rows, u, v));
+                even[v] = hn::ShiftLeft<8>(both);
+                odd[v] = hn::And(both, hn::Set(PairLanes(), -256));
+            }
+            const std::int32_t* words = columns + 2 * u * kCodeColumns;
             HWY_UNROLL(12)
             for (int c = 0; c < kColumns; ++c) {
                 const auto pairs = [&](int i) HWY_ATTR {
                     return hn::BitCast(PairLanes(), hn::Set(WordLanes(), words[i]));
                 };
-                sum[c] = add_now(sum[c], multiply_pairs(even, pairs(c)));
-                sum[c] = add_now(sum[c], multiply_pairs(odd, pairs(kStripWidth + c)));
+                const auto for_even = pairs(c), for_odd = pairs(kCodeColumns + c);
+                for (int v = 0; v < kCodeVectors; ++v) {
+                    const auto first = multiply_pairs(even[v], for_even);
+                    sum[c][v] = u == 0 ? first : add_now(sum[c][v], first);
+                    sum[c][v] = add_now(sum[c][v], multiply_pairs(odd[v], for_odd));
+                }
             }
         }
     }

@@ -12,6 +12,9 @@
 /// columns is laid out the same way; the product of two strips stays in registers until it is done.
 namespace heddle::cpu {
 
+/// Rows that are shorter are hardly multiplied when their sums have to be added up across lanes.
+inline constexpr std::int64_t kShortRow = 512;
+
 /// How strips of a type are made and multiplied on the instruction set in use.
 struct StripKernel {
     int rows = 0;            ///< of a strip of rows
@@ -20,6 +23,9 @@ struct StripKernel {
 
     /// With fewer columns rows are better multiplied where they are.
     std::int64_t least_columns = 0;
+
+    /// The same for rows of fewer than `kShortRow` elements.
+    std::int64_t least_columns_of_short = 0;
 
     // Bytes that 32 elements of a row or column take; a strip is as many times larger.
     std::size_t row_bytes = 0;
@@ -40,7 +46,23 @@ struct StripKernel {
     void (*multiply)(const std::byte* rows, const std::byte* columns, std::int64_t count, int width,
                      float* const* out, bool add) = nullptr;
 
+    /// The same as `pack_rows` and then `multiply`, for as many rows as a strip has. Null: there is
+    /// nothing better than one after the other.
+    void (*pack_and_multiply)(const Panel& panel, std::int64_t begin, std::int64_t count,
+                              std::byte* to, const std::byte* columns, int width, float* const* out,
+                              bool add) = nullptr;
+
     explicit operator bool() const { return multiply != nullptr; }
+
+    /// Whether strips are worth making for `count` columns of `elements` elements.
+    bool pays_for(std::int64_t count, std::int64_t elements) const {
+        return count >= (elements < kShortRow ? least_columns_of_short : least_columns);
+    }
+
+    /// Columns of a strip of which `wanted` are left.
+    int width_of(std::int64_t wanted) const {
+        return wanted < columns ? static_cast<int>(wanted) : columns;
+    }
 
     std::size_t row_strip_size(std::int64_t count) const {
         return static_cast<std::size_t>(rows) * row_bytes *

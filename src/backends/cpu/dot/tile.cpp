@@ -4,6 +4,8 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "backends/cpu/dot/lanes.hpp"
 #include "backends/cpu/dot/panel.hpp"
 
@@ -12,28 +14,43 @@ namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-/// Rows and columns whose sums are kept in registers. Of 16 registers, 3 x 4 sums leave one for
-/// each row and one for the column at hand.
-constexpr int kTileColumns = 4;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
-constexpr int kTileRows = 3;
-#else
-constexpr int kTileRows = 4;
-#endif
+using Lanes = hn::ScalableTag<float>;
+using Vec = hn::Vec<Lanes>;
 
-/// Elements of rows that are multiplied in one go: four columns of these stay in the first cache,
-/// the rows of a panel in the second.
-constexpr std::int64_t kDepth = 1024;
+// Columns whose sums are kept in registers, and rows for so many columns. With 16 registers, 3 x 4
+// sums leave one for each row and one for the column at hand; with 32, so do 3 x 8. With few
+// columns (`kFewColumns`), rows do not come from memory as fast as they are multiplied.
+#if HWY_HAVE_SCALABLE
+constexpr int kTileColumns = 4, kFewColumns = 4;
+constexpr int rows_beside(int) { return 4; }
+#elif HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2
+constexpr int kTileColumns = 4, kFewColumns = 4;
+constexpr int rows_beside(int) { return 3; }
+#else
+constexpr int kTileColumns = 8, kFewColumns = 6;
+constexpr int rows_beside(int columns) { return columns > 6 ? 3 : 4; }
+#endif
+constexpr int kMostTileRows = 4;
+
+/// No more columns than this are all multiplied with a few rows before going on to other rows.
+constexpr int kNearColumns = 8;
+
+/// Elements of rows that are multiplied in one go. As much of the near columns stays in the first
+/// cache, so that the only ones to wait there are rows; the rows of a panel stay in the second.
+constexpr std::int64_t kDepth = 512;
 
 /// A piece of the rows of a tile.
 struct Piece {
-    std::int64_t begin;  ///< first element
-    std::int64_t count;
-    bool add;  ///< to what is in the results already
+    const std::byte* rows;  ///< the first of them
+    std::size_t pitch;      ///< of rows
+    std::int64_t begin;     ///< first element
+    std::int64_t count;     ///< of elements
 
-    /// From a row to what will be needed in its place: asked for meanwhile, for a piece of a row
-    /// is too short for the processor to see where this leads.
+    /// From elements of a row to others that will be needed later: asked for meanwhile, for a
+    /// piece of a row is too short for the processor to see where this leads.
     std::size_t next;
+
+    std::int64_t at;  ///< the first row's place in the results
 };
 
 /// Into the second cache: the first has no room for it yet.
@@ -45,140 +62,307 @@ HWY_INLINE void fetch(const std::byte* from) {
 #endif
 }
 
-template <class D>
-HWY_INLINE void put(D lanes, hn::VFromD<D> sum, const Piece& piece, float tail, float* to) {
-    const float total = hn::GetLane(hn::SumOfLanes(lanes, sum)) + tail;
-    *to = piece.add ? *to + total : total;
+/// Lets the compiler keep `value` in a register. It would rather load it again for each product,
+/// and then loads take longer than products.
+template <bool kHold>
+HWY_INLINE Vec held(Vec value) {
+#if defined(__GNUC__) && HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
+    if constexpr (kHold) asm("" : "+v"(value.raw));
+#endif
+    return value;
 }
 
-/// The products of what is left over at the end of two rows.
-template <class T>
-HWY_INLINE float dot_tail(const T* a, const float* b, std::int64_t begin, std::int64_t end) {
-    float sum = 0;
-    for (std::int64_t i = begin; i < end; ++i) sum += to_float(a[i]) * b[i];
-    return sum;
+/// Lets the compiler go on from this pointer, rather than turn what is reached from it into more
+/// pointers than there are registers.
+HWY_INLINE void go_on_from(const std::byte*& pointer) {
+#if defined(__GNUC__)
+    asm("" : "+r"(pointer));
+#else
+    (void)pointer;
+#endif
 }
 
-/// out[c][r] = the products of a piece of `kRows` rows of a and `kColumns` rows of b. The sums have
-/// names of their own because vectors of some machines cannot stand in arrays.
-template <int kRows, int kColumns, class T>
-void dot_tile(const std::byte* rows, std::size_t pitch, const float* const* columns,
-              const Piece& piece, float* const* out, std::int64_t at) {
-    const hn::ScalableTag<float> lanes;
-    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const T* a[4];
-    const float* b[4];
-    for (int r = 0; r < kRows; ++r) {
-        a[r] = reinterpret_cast<const T*>(rows + static_cast<std::size_t>(r) * pitch) + piece.begin;
-    }
-    for (int c = 0; c < kColumns; ++c) b[c] = columns[c] + piece.begin;
-
-    auto s00 = hn::Zero(lanes), s10 = s00, s20 = s00, s30 = s00, s01 = s00, s11 = s00, s21 = s00,
-         s31 = s00, s02 = s00, s12 = s00, s22 = s00, s32 = s00, s03 = s00, s13 = s00, s23 = s00,
-         s33 = s00;
-    std::int64_t i = 0;
-    for (; i + step <= piece.count; i += step) {
-        const auto a0 = load_f32(lanes, a[0] + i);
-        const auto a1 = kRows > 1 ? load_f32(lanes, a[kRows > 1 ? 1 : 0] + i) : a0;
-        const auto a2 = kRows > 2 ? load_f32(lanes, a[kRows > 2 ? 2 : 0] + i) : a0;
-        const auto a3 = kRows > 3 ? load_f32(lanes, a[kRows > 3 ? 3 : 0] + i) : a0;
-        HWY_UNROLL(4)
-        for (int r = 0; r < kRows; ++r) {
-            fetch(reinterpret_cast<const std::byte*>(a[r] + i) + piece.next);
-        }
-        {
-            const auto b0 = hn::LoadU(lanes, b[0] + i);
-            s00 = hn::MulAdd(a0, b0, s00);
-            if constexpr (kRows > 1) s10 = hn::MulAdd(a1, b0, s10);
-            if constexpr (kRows > 2) s20 = hn::MulAdd(a2, b0, s20);
-            if constexpr (kRows > 3) s30 = hn::MulAdd(a3, b0, s30);
-        }
-        if constexpr (kColumns > 1) {
-            const auto b1 = hn::LoadU(lanes, b[1] + i);
-            s01 = hn::MulAdd(a0, b1, s01);
-            if constexpr (kRows > 1) s11 = hn::MulAdd(a1, b1, s11);
-            if constexpr (kRows > 2) s21 = hn::MulAdd(a2, b1, s21);
-            if constexpr (kRows > 3) s31 = hn::MulAdd(a3, b1, s31);
-        }
-        if constexpr (kColumns > 2) {
-            const auto b2 = hn::LoadU(lanes, b[2] + i);
-            s02 = hn::MulAdd(a0, b2, s02);
-            if constexpr (kRows > 1) s12 = hn::MulAdd(a1, b2, s12);
-            if constexpr (kRows > 2) s22 = hn::MulAdd(a2, b2, s22);
-            if constexpr (kRows > 3) s32 = hn::MulAdd(a3, b2, s32);
-        }
-        if constexpr (kColumns > 3) {
-            const auto b3 = hn::LoadU(lanes, b[3] + i);
-            s03 = hn::MulAdd(a0, b3, s03);
-            if constexpr (kRows > 1) s13 = hn::MulAdd(a1, b3, s13);
-            if constexpr (kRows > 2) s23 = hn::MulAdd(a2, b3, s23);
-            if constexpr (kRows > 3) s33 = hn::MulAdd(a3, b3, s33);
-        }
-    }
-
-    const auto finish = [&](auto sum, int r, int c) HWY_ATTR {
-        put(lanes, sum, piece, dot_tail(a[r], b[c], i, piece.count), out[c] + at + r);
+/// The sum of the lanes of each of four vectors. Lanes are added in the same order for all.
+HWY_INLINE void add_lanes(Lanes lanes, Vec v0, Vec v1, Vec v2, Vec v3, float* to) {
+#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
+    to[0] = hn::GetLane(hn::SumOfLanes(lanes, v0));
+    to[1] = hn::GetLane(hn::SumOfLanes(lanes, v1));
+    to[2] = hn::GetLane(hn::SumOfLanes(lanes, v2));
+    to[3] = hn::GetLane(hn::SumOfLanes(lanes, v3));
+#else
+    const hn::Repartition<std::uint64_t, Lanes> pairs;
+    const auto both = [&](Vec a, Vec b) HWY_ATTR {
+        const Vec lower = hn::InterleaveLower(lanes, a, b);
+        return hn::BitCast(pairs, hn::Add(lower, hn::InterleaveUpper(lanes, a, b)));
     };
-    finish(s00, 0, 0);
-    if constexpr (kRows > 1) finish(s10, 1, 0);
-    if constexpr (kRows > 2) finish(s20, 2, 0);
-    if constexpr (kRows > 3) finish(s30, 3, 0);
-    if constexpr (kColumns > 1) {
-        finish(s01, 0, 1);
-        if constexpr (kRows > 1) finish(s11, 1, 1);
-        if constexpr (kRows > 2) finish(s21, 2, 1);
-        if constexpr (kRows > 3) finish(s31, 3, 1);
+    const auto v01 = both(v0, v1), v23 = both(v2, v3);
+    const auto lower = hn::BitCast(lanes, hn::InterleaveLower(pairs, v01, v23));
+    const auto sums = hn::Add(lower, hn::BitCast(lanes, hn::InterleaveUpper(pairs, v01, v23)));
+    // Lane i of each block of four has a part of the sum of vector i.
+    const hn::FixedTag<float, 4> four;
+#if HWY_MAX_BYTES == 16
+    hn::StoreU(sums, four, to);
+#else
+#if HWY_MAX_BYTES == 32
+    const auto half = sums;
+#else
+    const hn::FixedTag<float, 8> eight;
+    const auto half = hn::Add(hn::LowerHalf(eight, sums), hn::UpperHalf(eight, sums));
+#endif
+    hn::StoreU(hn::Add(hn::LowerHalf(four, half), hn::UpperHalf(four, half)), four, to);
+#endif
+#endif
+}
+
+/// Puts the sums of a column with each row into their places.
+template <int kRows>
+HWY_INLINE void put_sums(Lanes lanes, Vec v0, Vec v1, Vec v2, Vec v3, bool add, float* to) {
+    HWY_ALIGN float sums[kMostTileRows];
+    add_lanes(lanes, v0, v1, v2, v3, sums);
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) to[r] = add ? to[r] + sums[r] : sums[r];
+}
+
+/// Where elements of the rows of a tile are: of four at most, the first at `first`.
+struct TileRows {
+    const std::byte* first;
+    std::size_t pitch;
+    std::size_t pitch3;  ///< no address can be made of three times a register
+
+    template <class T, bool kHold>
+    HWY_INLINE Vec load(Lanes lanes, int r) const {
+        return held<kHold>(load_f32(lanes, reinterpret_cast<const T*>(at(r))));
     }
-    if constexpr (kColumns > 2) {
-        finish(s02, 0, 2);
-        if constexpr (kRows > 1) finish(s12, 1, 2);
-        if constexpr (kRows > 2) finish(s22, 2, 2);
-        if constexpr (kRows > 3) finish(s32, 3, 2);
+    HWY_INLINE const std::byte* at(int r) const {
+        return first + (r == 3 ? pitch3 : static_cast<std::size_t>(r) * pitch);
     }
-    if constexpr (kColumns > 3) {
-        finish(s03, 0, 3);
-        if constexpr (kRows > 1) finish(s13, 1, 3);
-        if constexpr (kRows > 2) finish(s23, 2, 3);
-        if constexpr (kRows > 3) finish(s33, 3, 3);
+};
+
+#if HWY_HAVE_SCALABLE
+
+/// Adds the products of what is left over at the end of rows, from `begin` on.
+template <class T>
+HWY_NOINLINE void add_tails(const Piece& piece, int rows, const float* const* columns, int width,
+                            std::int64_t begin, float* const* out) {
+    const std::int64_t end = piece.begin + piece.count;
+    for (int r = 0; r < rows; ++r) {
+        const std::byte* row = piece.rows + static_cast<std::size_t>(r) * piece.pitch;
+        const auto* a = reinterpret_cast<const T*>(row);
+        for (int c = 0; c < width; ++c) {
+            float sum = 0;
+            for (std::int64_t i = begin; i < end; ++i) sum += to_float(a[i]) * columns[c][i];
+            out[c][piece.at + r] += sum;
+        }
     }
 }
 
-template <int kRows, class T>
-void dot_rows(const std::byte* rows, std::size_t pitch, const float* const* columns, int width,
-              const Piece& piece, float* const* out, std::int64_t at) {
-    switch (width) {
-        case 1:
-            return dot_tile<kRows, 1, T>(rows, pitch, columns, piece, out, at);
-        case 2:
-            return dot_tile<kRows, 2, T>(rows, pitch, columns, piece, out, at);
-        case 3:
-            return dot_tile<kRows, 3, T>(rows, pitch, columns, piece, out, at);
-        default:
-            return dot_tile<kRows, 4, T>(rows, pitch, columns, piece, out, at);
+template <int kRows, class V>
+HWY_INLINE void multiply_column(V b, V a0, V a1, V a2, V a3, V& s0, V& s1, V& s2, V& s3) {
+    s0 = hn::MulAdd(a0, b, s0);
+    if constexpr (kRows > 1) s1 = hn::MulAdd(a1, b, s1);
+    if constexpr (kRows > 2) s2 = hn::MulAdd(a2, b, s2);
+    if constexpr (kRows > 3) s3 = hn::MulAdd(a3, b, s3);
+}
+
+/// The same as below. The sums have names of their own because vectors of unknown size cannot stand
+/// in arrays; rows and columns that are not there are others once more.
+template <int kRows, int kColumns, bool kHold, class T>
+void dot_tile(const Piece& piece, const float* const* columns, float* const* out) {
+    const Lanes lanes;
+    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
+    const std::int64_t end = piece.begin + piece.count, whole = end - piece.count % step;
+    const float* b[4];
+    for (int c = 0; c < 4; ++c) b[c] = columns[c < kColumns ? c : 0];
+    auto s00 = hn::Zero(lanes), s01 = s00, s02 = s00, s03 = s00, s10 = s00, s11 = s00, s12 = s00,
+         s13 = s00, s20 = s00, s21 = s00, s22 = s00, s23 = s00, s30 = s00, s31 = s00, s32 = s00,
+         s33 = s00;
+    std::int64_t i = piece.begin;
+    for (; i < whole; i += step) {
+        const std::byte* from = piece.rows + static_cast<std::size_t>(i) * sizeof(T);
+        const TileRows rows{from, piece.pitch, 3 * piece.pitch};
+        for (int r = 0; r < kRows; ++r) fetch(rows.at(r) + piece.next);
+        const auto a0 = rows.template load<T, kHold>(lanes, 0);
+        const auto a1 = rows.template load<T, kHold>(lanes, kRows > 1 ? 1 : 0);
+        const auto a2 = rows.template load<T, kHold>(lanes, kRows > 2 ? 2 : 0);
+        const auto a3 = rows.template load<T, kHold>(lanes, kRows > 3 ? 3 : 0);
+        multiply_column<kRows>(hn::LoadU(lanes, b[0] + i), a0, a1, a2, a3, s00, s01, s02, s03);
+        multiply_column<kRows>(hn::LoadU(lanes, b[1] + i), a0, a1, a2, a3, s10, s11, s12, s13);
+        multiply_column<kRows>(hn::LoadU(lanes, b[2] + i), a0, a1, a2, a3, s20, s21, s22, s23);
+        multiply_column<kRows>(hn::LoadU(lanes, b[3] + i), a0, a1, a2, a3, s30, s31, s32, s33);
     }
+    const auto put = [&](int c, const Vec& v0, const Vec& v1, const Vec& v2,
+                         const Vec& v3) HWY_ATTR {
+        if (c >= kColumns) return;
+        put_sums<kRows>(lanes, v0, v1, v2, v3, piece.begin > 0, out[c] + piece.at);
+    };
+    put(0, s00, s01, s02, s03);
+    put(1, s10, s11, s12, s13);
+    put(2, s20, s21, s22, s23);
+    put(3, s30, s31, s32, s33);
+    if (i < end) add_tails<T>(piece, kRows, columns, kColumns, i, out);
+}
+
+#else
+
+/// What is left over at the end of rows and columns, each filled up with zeros to a whole vector.
+template <int kRows, int kColumns>
+struct Rest {
+    HWY_ALIGN float a[kRows][hn::MaxLanes(Lanes())];
+    HWY_ALIGN float b[kColumns][hn::MaxLanes(Lanes())];
+
+    template <class T>
+    HWY_NOINLINE void fill(const Piece& piece, const float* const* columns, std::int64_t begin) {
+        std::memset(this, 0, sizeof *this);
+        const std::int64_t count = piece.begin + piece.count - begin;
+        for (int r = 0; r < kRows; ++r) {
+            const std::byte* row = piece.rows + static_cast<std::size_t>(r) * piece.pitch;
+            const T* from = reinterpret_cast<const T*>(row) + begin;
+            for (std::int64_t i = 0; i < count; ++i) a[r][i] = to_float(from[i]);
+        }
+        for (int c = 0; c < kColumns; ++c) {
+            for (std::int64_t i = 0; i < count; ++i) b[c][i] = columns[c][begin + i];
+        }
+    }
+};
+
+/// out[c][r] = (or +=) the products of a piece of `kRows` rows of a and `kColumns` rows of b.
+template <int kRows, int kColumns, bool kHold, class T>
+void dot_tile(const Piece& piece, const float* const* columns, float* const* out) {
+    const Lanes lanes;
+    const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
+    const std::int64_t end = piece.begin + piece.count, whole = end - piece.count % step;
+    const float* b[kColumns];
+    for (int c = 0; c < kColumns; ++c) b[c] = columns[c];
+    Rest<kRows, kColumns> rest;
+    if (whole < end) rest.template fill<T>(piece, columns, whole);
+    Vec sums[kColumns][kMostTileRows];
+    HWY_UNROLL(8)
+    for (int c = 0; c < kColumns; ++c) {
+        HWY_UNROLL(4)
+        for (int r = 0; r < kMostTileRows; ++r) sums[c][r] = hn::Zero(lanes);
+    }
+
+    std::int64_t i = piece.begin;
+    const std::byte* from = piece.rows + static_cast<std::size_t>(i) * sizeof(T);
+    TileRows near{from, piece.pitch, 3 * piece.pitch}, far = near;
+    far.first += piece.next;
+    for (; i < whole; i += step) {
+        go_on_from(near.first);
+        Vec a[kRows];
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) a[r] = near.template load<T, kHold>(lanes, r);
+        near.first += static_cast<std::size_t>(step) * sizeof(T);
+        HWY_UNROLL(8)
+        for (int c = 0; c < kColumns; ++c) {
+            const Vec value = held<kHold>(hn::LoadU(lanes, b[c] + i));
+            // One by one between the products, so that they do not wait for each other.
+            go_on_from(far.first);
+            HWY_UNROLL(4)
+            for (int r = 0; r < kRows; ++r) {
+                if (r * kColumns / kRows == c) fetch(far.at(r));
+            }
+            HWY_UNROLL(4)
+            for (int r = 0; r < kRows; ++r) sums[c][r] = hn::MulAdd(a[r], value, sums[c][r]);
+        }
+        far.first += static_cast<std::size_t>(step) * sizeof(T);
+    }
+    if (i < end) {
+        HWY_UNROLL(8)
+        for (int c = 0; c < kColumns; ++c) {
+            const Vec value = hn::Load(lanes, rest.b[c]);
+            HWY_UNROLL(4)
+            for (int r = 0; r < kRows; ++r) {
+                sums[c][r] = hn::MulAdd(hn::Load(lanes, rest.a[r]), value, sums[c][r]);
+            }
+        }
+    }
+    const bool add = piece.begin > 0;
+    HWY_UNROLL(8)
+    for (int c = 0; c < kColumns; ++c) {
+        put_sums<kRows>(lanes, sums[c][0], sums[c][1], sums[c][2], sums[c][3], add,
+                        out[c] + piece.at);
+    }
+}
+
+#endif
+
+/// How so many columns are multiplied: with `rows` rows at a time, or one.
+struct Tile {
+    using Multiply = void (*)(const Piece& piece, const float* const* columns, float* const* out);
+
+    int columns = 0;
+    int rows = 0;
+    Multiply multiply = nullptr;
+    Multiply multiply_one = nullptr;
+};
+
+template <class T, bool kHold, int kColumns = kTileColumns>
+Tile tile_of(int columns) {
+    if constexpr (kColumns > 1) {
+        if (columns < kColumns) return tile_of<T, kHold, kColumns - 1>(columns);
+    }
+    constexpr int kRows = rows_beside(kColumns);
+    return {kColumns, kRows, dot_tile<kRows, kColumns, kHold, T>, dot_tile<1, kColumns, kHold, T>};
+}
+
+/// Multiplies a piece of all rows of a panel with the columns of a few tiles. This is turn `turn`
+/// of `turns`: each asks for its part of the rows that come next.
+void multiply_tiles(const Panel& panel, Piece piece, const Tile* tiles, int count,
+                    const float* const* columns, float* const* out, int turn, int turns) {
+    const std::size_t next = piece.next;
+    int left = turn;
+    std::int64_t rows = tiles[0].rows;
+    for (std::int64_t r = 0; r < panel.count; r += rows) {
+        if (panel.count - r < rows) rows = 1;
+        piece.rows = panel.rows + static_cast<std::size_t>(r) * panel.pitch;
+        piece.at = r;
+        piece.next = left == 0 ? next : 0;
+        left = left == 0 ? turns - 1 : left - 1;
+        int first = 0;
+        for (int t = 0; t < count; ++t) {
+            const Tile& tile = tiles[t];
+            (rows == 1 ? tile.multiply_one : tile.multiply)(piece, columns + first, out + first);
+            first += tile.columns;
+            piece.next = 0;
+        }
+    }
+}
+
+template <class T, bool kHold>
+void multiply_all(const Panel& panel, const float* const* b, float* const* out, int columns) {
+    const int tile_count = (columns + kTileColumns - 1) / kTileColumns;
+    const int at_once = columns <= kNearColumns ? tile_count : 1, turns = tile_count / at_once;
+    std::int64_t begin = 0;
+    do {
+        const std::int64_t left = panel.depth - begin;
+        // More of the same rows, or the begin of those after them.
+        const std::size_t next = left > kDepth
+                                     ? static_cast<std::size_t>(kDepth) * sizeof(T)
+                                     : static_cast<std::size_t>(panel.count) * panel.pitch -
+                                           static_cast<std::size_t>(begin) * sizeof(T);
+        const Piece piece{panel.rows, panel.pitch, begin, left < kDepth ? left : kDepth, next, 0};
+        int first = 0, tiles_left = tile_count;
+        for (int turn = 0; turn < turns; ++turn) {
+            Tile tiles[kNearColumns / kTileColumns];
+            int end = first;
+            for (int t = 0; t < at_once; ++t, --tiles_left) {
+                tiles[t] = tile_of<T, kHold>((columns - end + tiles_left - 1) / tiles_left);
+                end += tiles[t].columns;
+            }
+            multiply_tiles(panel, piece, tiles, at_once, b + first, out + first, turn, turns);
+            first = end;
+        }
+        begin += kDepth;
+    } while (begin < panel.depth);
 }
 
 template <class T>
 void multiply_plain(const Panel& panel, const std::byte* const* b, float* const* out, int columns) {
     const auto* const* y = reinterpret_cast<const float* const*>(b);
-    std::int64_t begin = 0;
-    do {
-        const std::int64_t left = panel.depth - begin;
-        Piece piece{begin, left < kDepth ? left : kDepth, begin > 0, 0};
-        for (int c = 0; c < columns; c += kTileColumns) {
-            piece.next = c == 0 ? kTileRows * panel.pitch : 0;  // rows come from far away once
-            const int width = columns - c < kTileColumns ? columns - c : kTileColumns;
-            const std::byte* row = panel.rows;
-            std::int64_t r = 0;
-            for (; r + kTileRows <= panel.count; r += kTileRows, row += kTileRows * panel.pitch) {
-                dot_rows<kTileRows, T>(row, panel.pitch, y + c, width, piece, out + c, r);
-            }
-            for (; r < panel.count; ++r, row += panel.pitch) {
-                dot_rows<1, T>(row, panel.pitch, y + c, width, piece, out + c, r);
-            }
-        }
-        begin += kDepth;
-    } while (begin < panel.depth);
+    if (columns <= 0) return;
+    if (columns > kFewColumns) return multiply_all<T, true>(panel, y, out, columns);
+    // Rows are waited for: loads that run far ahead of products would only stand in their way.
+    multiply_all<T, false>(panel, y, out, columns);
 }
 
 }  // namespace

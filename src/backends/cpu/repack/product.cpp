@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kPieceStrips = 8;    ///< unpacked at a time, at most; they stay in cache
 constexpr std::int64_t kPiecesPerTask = 4;  ///< so that no task waits long for another
+constexpr std::int64_t kLeastStrips = 4;    ///< of a piece, unless some task would have none
 
 constexpr std::size_t kUnpackedSize =
     kPieceStrips * kRepackRows * (kRepackDepth / 32) * kMostRowBytes;
@@ -217,8 +218,10 @@ RepackProduct::Cut RepackProduct::cut_for(std::int64_t columns, int tasks) const
     const std::int64_t tiles = tiles_of(columns);
     const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
     const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
+    // A thread that goes on where it is in memory keeps what was fetched ahead.
+    const std::int64_t least = std::clamp<std::int64_t>(strips_ / tasks, 1, kLeastStrips);
     Cut cut{};
-    cut.strips = std::clamp<std::int64_t>(strips_ / wanted, 1, most);
+    cut.strips = std::clamp<std::int64_t>(strips_ / wanted, std::min(least, most), most);
     cut.strip_pieces = parts_of(strips_, cut.strips);
     // Few rows and many columns: columns are shared out too.
     const std::int64_t cuts = std::min(tiles, parts_of(wanted, cut.strip_pieces));

@@ -18,9 +18,10 @@ inline constexpr std::int64_t kLeastRows = 12;
 inline std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 /// Rows per piece, so that `tasks` tasks with `columns` blocks of columns have a few pieces each.
-inline std::int64_t rows_per_piece(std::int64_t rows, std::int64_t columns, int tasks) {
+inline std::int64_t rows_per_piece(std::int64_t rows, std::int64_t columns, int tasks,
+                                   std::int64_t most = kMostRows) {
     const std::int64_t wanted = rows * columns / (std::int64_t{4} * tasks);
-    const std::int64_t bounded = wanted < kMostRows ? wanted : kMostRows;
+    const std::int64_t bounded = wanted < most ? wanted : most;
     return bounded < kLeastRows ? kLeastRows : bounded / kLeastRows * kLeastRows;
 }
 

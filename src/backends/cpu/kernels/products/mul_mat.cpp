@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/dot/stream.hpp"
+#include "backends/cpu/kernels/products/shrinking_pieces.hpp"
 #include "backends/cpu/kernels/products/strip_product.hpp"
 #include "ops/matmul.hpp"
 
@@ -31,7 +32,10 @@ struct Product {
           group3(a.ne[3] > 0 ? b.ne[3] / a.ne[3] : 0),
           columns(b.ne[1] * group2 * group3),
           matrices(a.ne[2] * a.ne[3]),
-          pitch(needs_preparing(multiplier, b.type) ? prepared_pitch(multiplier, b.ne[0]) : 0) {}
+          pitch(needs_preparing(multiplier, b.type) ||
+                        wants_copies(multiplier, b.nb[1], a.ne[1], columns)
+                    ? prepared_pitch(multiplier, b.ne[0])
+                    : 0) {}
 
     std::int64_t column_blocks() const { return blocks_of(columns, kColumnBlock); }
 
@@ -113,7 +117,7 @@ void run_strips(const Product& product, const StripKernel& kernel, const Task& t
 void prepare_rows(const Product& product, const Task& task) {
     const Tensor& b = product.b;
     task.prepare(row_count(b), [&](std::int64_t number) {
-        for_rows(b, {number, number + 1}, [&](Row row) {
+        for_rows(b, {number, number + 1}, [&](const Row& row) {
             prepare_row(product.multiplier, b.type, row_at(b, row),
                         task.scratch + static_cast<std::size_t>(number) * product.pitch, b.ne[0]);
         });
@@ -153,6 +157,13 @@ void run_rows(const Product& product, const Task& task) {
 
 // ---- few columns -------------------------------------------------------------------------------
 
+/// Rows of the smallest piece: as many bytes as take the processor a microsecond or two.
+std::int64_t stream_rows(const Tensor& a) {
+    constexpr std::size_t kLeastBytes = 64 * 1024;
+    const auto rows = static_cast<std::int64_t>(kLeastBytes / row_size(a.type, a.ne[0]));
+    return std::max(rows / kLeastRows, std::int64_t{1}) * kLeastRows;
+}
+
 void run_stream(const Product& product, const StreamKernel& kernel, const Task& task) {
     const Tensor &a = product.a, &b = product.b;
     const std::int64_t columns = product.columns, all = product.matrices * columns;
@@ -179,14 +190,19 @@ void run_stream(const Product& product, const StreamKernel& kernel, const Task& 
         });
     }
 
-    const std::int64_t rows = rows_per_piece(a.ne[1], product.matrices, task.count);
-    const std::int64_t row_blocks = blocks_of(a.ne[1], rows);
-    for (std::int64_t piece = task.take(); piece < product.matrices * row_blocks;
-         piece = task.take()) {
-        const std::int64_t matrix = piece / row_blocks, row = piece % row_blocks * rows;
-        const Panel panel = product.panel(matrix, row, rows);
-        for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
-            kernel.multiply(panel, column(i), row_at<float>(product.node, place(i)) + row);
+    // Rows of all matrices, one after the other. Those of further columns come from the cache.
+    const ShrinkingPieces pieces(product.matrices * a.ne[1], stream_rows(a), task.count);
+    for (Range piece = pieces.piece(task.take()); piece.begin < piece.end;
+         piece = pieces.piece(task.take())) {
+        while (piece.begin < piece.end) {
+            const std::int64_t matrix = piece.begin / a.ne[1], row = piece.begin % a.ne[1];
+            const std::int64_t left = piece.end - piece.begin;
+            const Panel panel =
+                product.panel(matrix, row, columns == 1 ? left : std::min(left, kMostRows));
+            for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
+                kernel.multiply(panel, column(i), row_at<float>(product.node, place(i)) + row);
+            }
+            piece.begin += panel.count;
         }
     }
 }

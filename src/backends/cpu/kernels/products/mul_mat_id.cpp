@@ -71,7 +71,7 @@ struct Mixture {
     static std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
 
     void prepare_row_of_b(std::int64_t number, std::byte* scratch) const {
-        for_rows(b, {number, number + 1}, [&](Row row) {
+        for_rows(b, {number, number + 1}, [&](const Row& row) {
             prepare_row(multiplier, b.type, row_at(b, row),
                         scratch + static_cast<std::size_t>(number) * pitch, b.ne[0]);
         });
@@ -183,7 +183,10 @@ public:
                 rows = pieces.rows;
                 step = pieces.strips * kernel_.columns;
             } else {
-                rows = rows_per_piece(mixture_.as.ne[1], mixture_.used, task_.count);
+                // Rows that are needed once need no room in a cache.
+                const bool once = streams_of(expert) == 1;
+                rows = rows_per_piece(mixture_.as.ne[1], mixture_.used, task_.count,
+                                      once ? mixture_.as.ne[1] : kMostRows);
             }
             const std::int64_t row_blocks = blocks_of(mixture_.as.ne[1], rows);
             before += row_blocks * blocks_of(count_of(expert), step);

@@ -160,7 +160,7 @@ void run_plain(const Tensor& node, const Task& task) {
     }
     const std::int64_t group2 = b.ne[2] / a.ne[2], group3 = b.ne[3] / a.ne[3];
     const auto multiply = HWY_DYNAMIC_DISPATCH(out_prod_row);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         multiply(a, b, row, {0, row.i2 / group2, row.i3 / group3}, row_at<float>(node, row));
     });
 }

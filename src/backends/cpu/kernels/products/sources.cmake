@@ -26,5 +26,6 @@ list(APPEND HEDDLE_CPU_TESTS
   dot/codec_bits_test.cpp
   dot/convert_test.cpp
   dot/dot_test.cpp
+  dot/panel_test.cpp
   dot/stream_test.cpp
   kernels/products/products_test.cpp)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 
 #include "backends/cpu/dot/strips.hpp"
 #include "backends/cpu/kernel.hpp"
@@ -18,7 +18,7 @@ inline constexpr std::size_t kPieceBytes = 256 * 1024;
 
 /// With fewer columns (or rows, or elements) the rows are better read where they are, on every
 /// instruction set.
-inline constexpr std::int64_t kLeastStripColumns = 4;
+inline constexpr std::int64_t kLeastStripColumns = 3;
 inline constexpr std::int64_t kLeastStripRows = 8;
 inline constexpr std::int64_t kLeastStripDepth = 32;
 
@@ -28,7 +28,7 @@ inline bool may_have_strips(std::int64_t rows, std::int64_t columns, std::int64_
 
 inline bool has_strips(const StripKernel& kernel, std::int64_t rows, std::int64_t columns,
                        std::int64_t depth) {
-    return kernel && columns >= kernel.least_columns && may_have_strips(rows, columns, depth);
+    return kernel && kernel.pays_for(columns, depth) && may_have_strips(rows, columns, depth);
 }
 
 /// Bytes of `count` columns in strips, on any instruction set.
@@ -75,22 +75,29 @@ void put_strip(const StripKernel& kernel, const Multiplier& multiplier, Type typ
     }
 }
 
-/// Results of a pair of strips of which not all rows or columns are wanted.
-struct Spare {
-    alignas(64) float tile[kStripColumns][kMostStripRows];
-
-    void multiply(const StripKernel& kernel, const std::byte* rows, const std::byte* columns,
-                  std::int64_t depth, int width, float* const* out, std::int64_t wanted, bool add) {
-        float* to[kStripColumns];
-        for (int c = 0; c < kernel.columns; ++c) to[c] = tile[c];
-        kernel.multiply(rows, columns, depth, width, to, false);
-        for (int c = 0; c < width; ++c) {
-            for (std::int64_t r = 0; r < wanted; ++r) {
-                out[c][r] = add ? out[c][r] + tile[c][r] : tile[c][r];
-            }
+/// Calls `multiply(to, add)` for a pair of strips, so that the results of `rows` rows and `width`
+/// columns are in `out`. Kernels give all results of their strips: those that nobody wants go to a
+/// place of their own.
+template <class Multiply>
+void take_results(const StripKernel& kernel, std::int64_t rows, int width, float* const* out,
+                  bool add, Multiply multiply) {
+    alignas(64) float spare[kStripColumns][kMostStripRows];
+    float* to[kStripColumns];
+    if (rows >= kernel.rows) {
+        for (int c = 0; c < width; ++c) to[c] = out[c];
+        for (int c = width; c < kernel.columns; ++c) {
+            to[c] = std::fill_n(spare[c], kernel.rows, 0.0f) - kernel.rows;
+        }
+        return multiply(static_cast<float* const*>(to), add);
+    }
+    for (int c = 0; c < kernel.columns; ++c) to[c] = spare[c];
+    multiply(static_cast<float* const*>(to), false);
+    for (int c = 0; c < width; ++c) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+            out[c][r] = add ? out[c][r] + spare[c][r] : spare[c][r];
         }
     }
-};
+}
 
 /// Multiplies `count` elements of packed rows and of packed columns, `rows` rows and `columns`
 /// columns. Strips of rows follow each other at once, those of columns `pitch` bytes apart;
@@ -101,28 +108,45 @@ void multiply_strips(const StripKernel& kernel, const std::byte* row_strips, std
                      std::int64_t count, OutOf out_of, bool add) {
     const std::size_t row_strip = kernel.row_strip_size(count);
     for (std::int64_t c = 0; c < columns; c += kernel.columns, column_strips += pitch) {
-        const std::int64_t rest = columns - c;
-        const int width = rest < kernel.columns ? static_cast<int>(rest) : kernel.columns;
+        const int width = kernel.width_of(columns - c);
         float* out[kStripColumns];
         for (int i = 0; i < width; ++i) out[i] = out_of(c + i);
         const std::byte* from = row_strips;
         for (std::int64_t r = 0; r < rows; r += kernel.rows, from += row_strip) {
-            const std::int64_t wanted = rows - r;
-            if (wanted >= kernel.rows && width == kernel.columns) {
-                kernel.multiply(from, column_strips, count, width, out, add);
-            } else {
-                Spare spare;
-                spare.multiply(kernel, from, column_strips, count, width, out,
-                               wanted < kernel.rows ? wanted : kernel.rows, add);
-            }
+            take_results(kernel, rows - r, width, out, add, [&](float* const* to, bool adds) {
+                kernel.multiply(from, column_strips, count, width, to, adds);
+            });
             for (int i = 0; i < width; ++i) out[i] += kernel.rows;
         }
     }
 }
 
-/// With no more strips of columns than this, a strip of rows is multiplied as soon as it is packed:
-/// it comes from the first cache then. With more, strips of columns are what should stay near.
-inline constexpr std::int64_t kFewStrips = 4;
+/// Packs elements `begin` .. `begin + count` of all rows of a panel into strips at `to`, and
+/// multiplies them with the first `width` columns of `strip`, whose results go to `out` or are
+/// added to it.
+inline void pack_and_multiply(const StripKernel& kernel, const Panel& panel, std::int64_t begin,
+                              std::int64_t count, std::byte* to, const std::byte* strip, int width,
+                              float** out, bool add) {
+    for (std::int64_t r = 0; r < panel.count; r += kernel.rows) {
+        Panel part = panel;
+        part.rows += static_cast<std::size_t>(r) * panel.pitch;
+        part.count = panel.count - r < kernel.rows ? panel.count - r : kernel.rows;
+        take_results(kernel, part.count, width, out, add, [&](float* const* results, bool adds) {
+            if (kernel.pack_and_multiply != nullptr && part.count == kernel.rows) {
+                kernel.pack_and_multiply(part, begin, count, to, strip, width, results, adds);
+            } else {
+                kernel.pack_rows(part, begin, count, to);
+                kernel.multiply(to, strip, count, width, results, adds);
+            }
+        });
+        for (int i = 0; i < width; ++i) out[i] += kernel.rows;
+        to += kernel.row_strip_size(count);
+    }
+}
+
+/// With no more columns than this, a strip of rows is multiplied as soon as it is packed: it comes
+/// from the first cache then. With more, strips of columns are what should stay near.
+inline constexpr std::int64_t kFewColumns = 48;
 
 /// The products of up to `kPieceRows` rows and columns `columns`, the first of which begins a
 /// strip. `strips` is the strip of column 0, `out_of(column)` where the results of a column go.
@@ -130,27 +154,25 @@ template <class OutOf>
 void multiply_piece(const StripKernel& kernel, const Panel& panel, const std::byte* strips,
                     Range columns, OutOf out_of, std::byte* buffer) {
     const std::size_t pitch = kernel.column_strip_size(panel.depth);
-    const std::int64_t width = columns.end - columns.begin;
+    const std::int64_t all = columns.end - columns.begin;
+    const int width = kernel.width_of(all);
     strips += static_cast<std::size_t>(columns.begin / kernel.columns) * pitch;
-    const std::int64_t at_once =
-        blocks_of(width, kernel.columns) <= kFewStrips ? kernel.rows : panel.count;
+    const std::int64_t at_once = all <= kFewColumns ? kernel.rows : panel.count;
     for (std::int64_t begin = 0; begin < panel.depth; begin += kernel.depth) {
         const std::int64_t left = panel.depth - begin;
         const std::int64_t count = left < kernel.depth ? left : kernel.depth;
+        const std::byte* strip = strips + kernel.column_strip_size(begin);
         for (std::int64_t first = 0; first < panel.count; first += at_once) {
-            const std::int64_t last = first + at_once < panel.count ? first + at_once : panel.count;
-            std::byte* to = buffer;
-            for (std::int64_t r = first; r < last; r += kernel.rows) {
-                Panel part = panel;
-                part.rows += static_cast<std::size_t>(r) * panel.pitch;
-                part.count = last - r < kernel.rows ? last - r : kernel.rows;
-                kernel.pack_rows(part, begin, count, to);
-                to += kernel.row_strip_size(count);
-            }
+            Panel part = panel;
+            part.rows += static_cast<std::size_t>(first) * panel.pitch;
+            part.count = panel.count - first < at_once ? panel.count - first : at_once;
+            const auto out_at = [&](std::int64_t c) { return out_of(columns.begin + c) + first; };
+            float* out[kStripColumns];
+            for (int c = 0; c < width; ++c) out[c] = out_at(c);
+            pack_and_multiply(kernel, part, begin, count, buffer, strip, width, out, begin > 0);
             multiply_strips(
-                kernel, buffer, last - first, strips + kernel.column_strip_size(begin), pitch,
-                width, count, [&](std::int64_t c) { return out_of(columns.begin + c) + first; },
-                begin > 0);
+                kernel, buffer, part.count, strip + pitch, pitch, all - width, count,
+                [&](std::int64_t c) { return out_at(width + c); }, begin > 0);
         }
     }
 }
