@@ -108,7 +108,7 @@ void clear(const Tensor& y, float* to) {
 
 void run_pre(const Tensor& node, const Task& task) {
     const Tensor &x = *node.src[0], &weights = *node.src[1];
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         float* to = row_at<float>(node, row);
         clear(node, to);
         for (std::int64_t h = 0; h < x.ne[1]; ++h) {
@@ -121,7 +121,7 @@ void run_pre(const Tensor& node, const Task& task) {
 void run_post(const Tensor& node, const Task& task) {
     const Tensor &x = *node.src[0], &residual = *node.src[1];
     const Tensor &post = *node.src[2], &comb = *node.src[3];
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const std::int64_t d = row.i1, t = row.i2;
         float* to = row_at<float>(node, row);
         clear(node, to);

@@ -58,13 +58,14 @@ Demand demand(const Tensor& node, int threads) {
 void run(const Tensor& node, const Task& task) {
     if (is_empty(node)) return;
     const bool tiled = is_worth_tiles(node) && has_tiles();
-    const Attention a(node, tiled ? tile_unit_rows(node) : kRowsUnit);
+    Attention a(node, tiled ? tile_unit_rows(node) : kRowsUnit);
+    if (!tiled) a.join_heads(task.count, kMostHeads);
     const std::size_t size = tiled ? tiles_size(a) : rows_size(a);
     const auto attend = tiled ? attend_tiles : attend_rows;
     std::byte* memory = task.scratch + static_cast<std::size_t>(task.index) * size;
     const Results results(a, task.scratch + static_cast<std::size_t>(task.count) * size);
     for (std::int64_t piece = task.take(); piece < a.pieces(); piece = task.take()) {
-        attend(a, piece / a.parts, piece % a.parts, memory, results);
+        attend(a, piece, memory, results);
     }
     results.join(task);
 }

@@ -13,6 +13,10 @@ namespace {
 constexpr std::int64_t kLeastPartKeys = 512;
 constexpr std::int64_t kWantedPieces = 64;
 
+/// Where heads lie side by side in memory, threads should rather share the keys than the heads.
+constexpr std::int64_t kLeastInterleavedKeys = 256;
+constexpr std::int64_t kMostInterleavedParts = 16;
+
 /// Parts begin at whole tiles.
 constexpr std::int64_t kPartStep = 64;
 
@@ -43,10 +47,26 @@ Attention::Attention(const Tensor& y, std::int64_t rows)
       unit_rows(rows),
       units_per_group(blocks_of(q.ne[1] * group, unit_rows)),
       units(q.ne[3] * (q.ne[2] / group) * units_per_group) {
-    const std::int64_t wanted = units > 0 ? blocks_of(kWantedPieces, units) : 1;
-    parts = std::clamp<std::int64_t>(keys() / kLeastPartKeys, 1, wanted);
+    const bool interleaved = is_interleaved();
+    const std::int64_t least = interleaved ? kLeastInterleavedKeys : kLeastPartKeys;
+    const std::int64_t wanted = interleaved ? kMostInterleavedParts
+                                : units > 0 ? blocks_of(kWantedPieces, units)
+                                            : 1;
+    parts = std::clamp<std::int64_t>(keys() / least, 1, wanted);
     part_keys = std::max(kPartStep, blocks_of(blocks_of(keys(), parts), kPartStep) * kPartStep);
     parts = std::max<std::int64_t>(1, blocks_of(keys(), part_keys));
+}
+
+bool Attention::is_interleaved() const {
+    return units_per_group == 1 && q.ne[2] > group && k.nb[2] < k.nb[1] && v.nb[2] < v.nb[1];
+}
+
+void Attention::join_heads(int tasks, std::int64_t most) {
+    if (!is_interleaved()) return;
+    const std::int64_t groups = q.ne[2] / group;
+    for (span = std::min(groups, most); span > 1; --span) {
+        if (groups % span == 0 && pieces() >= tasks) return;
+    }
 }
 
 Unit Attention::unit(std::int64_t number) const {
@@ -118,7 +138,7 @@ void Results::write(const Row& row, const Outcome& outcome) const {
 void Results::join(const Task& task) const {
     if (a_.parts == 1) return;
     task.sync();
-    for_rows(a_.q, task.share(row_count(a_.q)), [&](Row row) {
+    for_rows(a_.q, task.share(row_count(a_.q)), [&](const Row& row) {
         float* joint = part_of(row, 0);
         for (std::int64_t part = 1; part < a_.parts; ++part) {
             const float* next = part_of(row, part);

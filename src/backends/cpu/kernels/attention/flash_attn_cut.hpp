@@ -29,7 +29,8 @@ struct Unit {
     std::int64_t key_head = 0, value_head = 0;
 };
 
-/// A node of attention and how it is cut. A piece of work is a unit and a part of the keys.
+/// A node of attention and how it is cut. A piece of work is a unit, or a few, and a part of the
+/// keys.
 struct Attention {
     const Tensor &node, &q, &k, &v;
     const Tensor *mask, *sinks;
@@ -37,6 +38,7 @@ struct Attention {
     std::int64_t group;
     std::int64_t unit_rows, units_per_group, units;
     std::int64_t parts = 1, part_keys = 0;
+    std::int64_t span = 1;  ///< units of a piece, which are neighbouring heads
 
     /// `unit_rows` at most are in a unit.
     Attention(const Tensor& node, std::int64_t unit_rows);
@@ -44,9 +46,19 @@ struct Attention {
     std::int64_t depth() const { return q.ne[0]; }
     std::int64_t width() const { return v.ne[0]; }
     std::int64_t keys() const { return k.ne[1]; }
-    std::int64_t pieces() const { return units * parts; }
+    std::int64_t pieces() const { return units / span * parts; }
+
+    /// The heads of a key lie side by side in memory, as caches have them, and all queries of a
+    /// head are in one unit: then it is better to go from key to key than from head to head.
+    bool is_interleaved() const;
+
+    /// Heads that are worked on together: as many as leave a piece for each task, `most` at most.
+    /// Results do not depend on it.
+    void join_heads(int tasks, std::int64_t most);
 
     Unit unit(std::int64_t number) const;
+    std::int64_t first_unit_of(std::int64_t piece) const { return piece / parts * span; }
+    std::int64_t part_of(std::int64_t piece) const { return piece % parts; }
     Row row(const Unit& unit, std::int64_t i) const {
         const std::int64_t index = unit.first + i;
         return {index / group, unit.head + index % group, unit.batch};

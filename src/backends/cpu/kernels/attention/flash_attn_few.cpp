@@ -291,7 +291,7 @@ void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* we
 
 /// The upper lanes added to the lower ones, down to four.
 template <class D>
-HWY_INLINE auto fold(D d, hn::Vec<D> v) {
+HWY_INLINE auto fold(D, hn::Vec<D> v) {
     if constexpr (hn::MaxLanes(D()) == 4) {
         return v;
     } else {

@@ -11,8 +11,11 @@ inline constexpr std::int64_t kRowsUnit = 16;
 /// Bytes that a task needs.
 std::size_t rows_size(const Attention& attention);
 
+/// Heads that a piece may have.
+inline constexpr std::int64_t kMostHeads = 16;
+
 /// Works on one piece.
-void attend_rows(const Attention& attention, std::int64_t unit, std::int64_t part,
-                 std::byte* memory, const Results& results);
+void attend_rows(const Attention& attention, std::int64_t piece, std::byte* memory,
+                 const Results& results);
 
 }  // namespace heddle::cpu

@@ -150,6 +150,35 @@ TEST(CpuFlashAttn, ReadsCachesThatArePermutedAndValuesInsideKeys) {
     expect_attention(bench, {q, k, v}, {.scale = 0.1f});
 }
 
+/// Keys or values of all heads side by side, token after token.
+Tensor* interleaved(Workbench& bench, Type type, std::int64_t width, std::int64_t heads,
+                    std::int64_t tokens, std::int64_t batches) {
+    return bench.permuted(bench.random(type, {width, heads, tokens, batches}), {0, 2, 1, 3});
+}
+
+TEST(CpuFlashAttn, WorksOnSeveralHeadsOfACacheAtATime) {
+    struct Heads {
+        std::int64_t q, k, v;
+    };
+    // More than are joined, a prime number of them, and different ones for keys and values.
+    for (const auto& [heads, key_heads, value_heads] :
+         {Heads{20, 20, 20}, Heads{14, 7, 7}, Heads{12, 6, 4}}) {
+        for (const auto& [k, v] :
+             {std::pair{GGML_TYPE_F16, GGML_TYPE_F16}, std::pair{GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}}) {
+            SCOPED_TRACE(std::to_string(heads) + " " + std::string(name_of(k)));
+            Workbench bench;
+            const Operands x{bench.random(GGML_TYPE_F32, {32, 2, heads, 2}),
+                             interleaved(bench, k, 32, key_heads, 700, 2),
+                             interleaved(bench, v, 32, value_heads, 700, 2),
+                             block_mask(bench, {700, 2, 1, 1})};
+            for (std::int64_t j = 100; j < 400; ++j) {  // whole tiles
+                *at<std::uint16_t>(*x.mask, j, 0) = *at<std::uint16_t>(*x.mask, j, 1) = 0xfc00;
+            }
+            expect_attention(bench, x, {.scale = 0.5f});
+        }
+    }
+}
+
 TEST(CpuFlashAttn, HasHeadsOfKeysAndValuesOfDifferentNumber) {
     Workbench bench;
     expect_attention(
@@ -305,12 +334,16 @@ TEST(CpuFlashAttn, ShowsANaNOnlyToQueriesThatSeeIt) {
 }
 
 TEST(CpuFlashAttn, GivesTheSameBitsEveryTime) {
-    for (const std::int64_t queries : {1, 50}) {
+    for (const auto& [queries, as_cache] :
+         {std::pair{1, false}, std::pair{1, true}, std::pair{50, false}}) {
         Workbench bench;
+        const auto rows = [&, is_cache = as_cache] {
+            return is_cache ? interleaved(bench, GGML_TYPE_F16, 32, 2, 1500, 1)
+                            : bench.random(GGML_TYPE_F16, {32, 1500, 2, 1});
+        };
         Tensor* y = bench.node<ops::FlashAttnExt>(
-            {.scale = 1}, {bench.random(GGML_TYPE_F32, {32, queries, 4, 1}),
-                           bench.random(GGML_TYPE_F16, {32, 1500, 2, 1}),
-                           bench.random(GGML_TYPE_F16, {32, 1500, 2, 1}), nullptr, nullptr});
+            {.scale = 1},
+            {bench.random(GGML_TYPE_F32, {32, queries, 4, 1}), rows(), rows(), nullptr, nullptr});
         ASSERT_TRUE(run_node(*y, 1));
         const std::vector<double> first = values_of(*y);
         for (const int tasks : {1, 2, 3, 3, 5, 5}) {

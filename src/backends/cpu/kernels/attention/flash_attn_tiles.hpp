@@ -15,8 +15,8 @@ std::size_t tiles_size(const Attention& attention);
 /// Whether the instruction set in use has what it takes.
 bool has_tiles();
 
-/// Works on one piece.
-void attend_tiles(const Attention& attention, std::int64_t unit, std::int64_t part,
-                  std::byte* memory, const Results& results);
+/// Works on one piece, of one unit.
+void attend_tiles(const Attention& attention, std::int64_t piece, std::byte* memory,
+                  const Results& results);
 
 }  // namespace heddle::cpu
