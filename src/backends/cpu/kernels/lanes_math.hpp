@@ -17,16 +17,40 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_ARCH_ARM
+#define HEDDLE_MIN_PASSES_OVER_NAN 1
+#else
+#define HEDDLE_MIN_PASSES_OVER_NAN 0
+#endif
+
+/// x, or `low` where x is below. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V at_least(D d, V x, float low) {
+    const V least = hn::Set(d, low);
+#if HEDDLE_MIN_PASSES_OVER_NAN
+    return hn::IfThenElse(hn::Lt(x, least), least, x);
+#else
+    return hn::Max(least, x);
+#endif
+}
+
+/// x, or `high` where x is above. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V at_most(D d, V x, float high) {
+    const V most = hn::Set(d, high);
+#if HEDDLE_MIN_PASSES_OVER_NAN
+    return hn::IfThenElse(hn::Gt(x, most), most, x);
+#else
+    return hn::Min(most, x);
+#endif
+}
+
+#undef HEDDLE_MIN_PASSES_OVER_NAN
+
 /// x where it lies between `low` and `high`, else the nearer of them. NaN stays NaN.
 template <class D, class V>
 HWY_INLINE V bounded(D d, V x, float low, float high) {
-    const V least = hn::Set(d, low), most = hn::Set(d, high);
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_ARCH_ARM
-    // Their Min and Max pass over NaN.
-    return hn::IfThenElse(hn::Lt(x, least), least, hn::IfThenElse(hn::Gt(x, most), most, x));
-#else
-    return hn::Min(most, hn::Max(least, x));
-#endif
+    return at_most(d, at_least(d, x, low), high);
 }
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
@@ -41,6 +65,19 @@ template <std::size_t N>
 HWY_INLINE hn::Vec128<float, N> times_power(hn::Vec128<float, N> x, hn::Vec128<float, N> n) {
     return {_mm_scalef_ps(x.raw, n.raw)};
 }
+
+/// x less the whole number below; 0 for infinity.
+inline constexpr int kFromBelow = 0x09;
+HWY_INLINE hn::Vec512<float> fraction_of(hn::Vec512<float> x) {
+    return {_mm512_reduce_ps(x.raw, kFromBelow)};
+}
+HWY_INLINE hn::Vec256<float> fraction_of(hn::Vec256<float> x) {
+    return {_mm256_reduce_ps(x.raw, kFromBelow)};
+}
+template <std::size_t N>
+HWY_INLINE hn::Vec128<float, N> fraction_of(hn::Vec128<float, N> x) {
+    return {_mm_reduce_ps(x.raw, kFromBelow)};
+}
 #endif
 
 /// Keeps the compiler from knowing what `value` is. A known constant is loaded from memory for
@@ -52,6 +89,70 @@ HWY_INLINE void hold(float& value) {
     asm("" : "+w"(value));
 #else
     static_cast<void>(value);
+#endif
+}
+
+/// What 2^t is computed with: 2^t = 2^n 2^r, with a whole number n and r from -1/2 to 1/2, or from
+/// 0 to 1 where there are instructions for that.
+struct PowerConstants {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    float p5 = 0.00186713018f, p4 = 0.00901703003f, p3 = 0.0557999134f, p2 = 0.24016445f;
+    float p1 = 0.693151312f;
+#else
+    float least = -127.0f;          ///< n = -127, whose power comes out as 0
+    float magic = 0x1.8p23f + 127;  ///< has no binary digits after the point: adding it rounds
+    float p5 = 0.00132647283f, p4 = 0.00967151263f, p3 = 0.0555073374f, p2 = 0.240222421f;
+    float p1 = 0.693146978f;
+#endif
+    float one = 1.0f;
+    float log2e = 1.44269504f;
+
+    /// For loops over many vectors.
+    static PowerConstants held() {
+        PowerConstants c;
+#if !(HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86)
+        hold(c.least);
+        hold(c.magic);
+#endif
+        for (float* value : {&c.p5, &c.p4, &c.p3, &c.p2, &c.p1, &c.one, &c.log2e}) hold(*value);
+        return c;
+    }
+};
+
+/// 2^r to 1e-7 of it.
+template <class D, class V>
+HWY_INLINE V power_of_fraction(D d, V r, const PowerConstants& c) {
+    V p = hn::MulAdd(hn::Set(d, c.p5), r, hn::Set(d, c.p4));
+    p = hn::MulAdd(p, r, hn::Set(d, c.p3));
+    p = hn::MulAdd(p, r, hn::Set(d, c.p2));
+    p = hn::MulAdd(p, r, hn::Set(d, c.p1));
+    return hn::MulAdd(p, r, hn::Set(d, c.one));
+}
+
+/// 2^t to 3 units in the last place, for t up to 128. Results below 2^-126 may come as 0, those
+/// from 2^127.5 on as infinity. With t = x log2(e) it is e^x, in fewer operations than exp_of, but
+/// the rounding of t makes it 1.25 |x| units less accurate.
+template <class D, class V>
+HWY_INLINE V exp2_of(D d, V t, const PowerConstants& c = {}) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    return times_power(power_of_fraction(d, fraction_of(t), c), t);
+#else
+    const hn::Rebind<std::uint32_t, D> du;
+    t = at_least(d, t, c.least);
+    const V magic = hn::Set(d, c.magic), shifted = hn::Add(t, magic);
+    const V power = power_of_fraction(d, hn::Sub(t, hn::Sub(shifted, magic)), c);
+    // n + 127 stands in the lowest bits of `shifted`.
+    return hn::Mul(power, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted))));
+#endif
+}
+
+/// The same for any t.
+template <class D, class V>
+HWY_INLINE V exp2_of_any(D d, V t, const PowerConstants& c = {}) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+    return exp2_of(d, t, c);
+#else
+    return exp2_of(d, at_most(d, t, 128.0f), c);
 #endif
 }
 
@@ -164,34 +265,42 @@ HWY_INLINE V log_of(D d, V x) {
     return hn::IfThenElse(hn::Or(hn::Eq(x, infinity), hn::IsNaN(x)), x, y);
 }
 
-/// 1 / (1 + e^-x)
+/// 1 / (1 + e^-x), to 4 + 1.25 |x| units in the last place. The functions built on exp2_of below
+/// are as accurate, in |k x| where there is a k.
 template <class D, class V>
-HWY_INLINE V sigmoid_of(D d, V x, const ExpConstants& c = {}) {
+HWY_INLINE V sigmoid_of(D d, V x, const PowerConstants& c = {}) {
     const V one = hn::Set(d, c.one);
-    return hn::Div(one, hn::Add(one, exp_of(d, hn::Neg(x), c)));
+    return hn::Div(one, hn::Add(one, exp2_of_any(d, hn::Mul(x, hn::Set(d, -c.log2e)), c)));
 }
 
-/// x / (1 + e^(-k x)). Goes to -0 where the exponential overflows.
+/// x / (1 + 2^t). Goes to -0 where the power overflows.
 template <class D, class V>
-HWY_INLINE V swish_of(D d, V x, V kx, const ExpConstants& c = {}) {
-    return hn::Div(x, hn::Add(hn::Set(d, c.one), exp_of(d, hn::Neg(kx), c)));
+HWY_INLINE V swish_of(D d, V x, V t, const PowerConstants& c) {
+    return hn::Div(x, hn::Add(hn::Set(d, c.one), exp2_of_any(d, t, c)));
+}
+
+/// x / (1 + e^(-k x))
+template <class D, class V>
+HWY_INLINE V swish_of(D d, V x, float k, const PowerConstants& c) {
+    return swish_of(d, x, hn::Mul(x, hn::Set(d, -k * c.log2e)), c);
 }
 
 template <class D, class V>
-HWY_INLINE V silu_of(D d, V x, const ExpConstants& c = {}) {
-    return swish_of(d, x, x, c);
+HWY_INLINE V silu_of(D d, V x, const PowerConstants& c = {}) {
+    return swish_of(d, x, 1.0f, c);
 }
 
 /// x / 2 * (1 + tanh u) with u = sqrt(2/pi) * x * (1 + 0.044715 x^2), which is x / (1 + e^-2u).
 template <class D, class V>
-HWY_INLINE V gelu_of(D d, V x, const ExpConstants& c = {}) {
-    const V inner = hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.0713548163f), hn::Set(d, 1.59576912f));
+HWY_INLINE V gelu_of(D d, V x, const PowerConstants& c = {}) {
+    // Both coefficients are those of -2u / x, times log2(e).
+    const V inner = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.102943240f), hn::Set(d, -2.30220820f));
     return swish_of(d, x, hn::Mul(x, inner), c);
 }
 
 template <class D, class V>
-HWY_INLINE V gelu_quick_of(D d, V x, const ExpConstants& c = {}) {
-    return swish_of(d, x, hn::Mul(hn::Set(d, 1.702f), x), c);
+HWY_INLINE V gelu_quick_of(D d, V x, const PowerConstants& c = {}) {
+    return swish_of(d, x, 1.702f, c);
 }
 
 /// 1 - erf z for z >= 0, to a few units in the last place of the relative error: t e^(P(t) - z^2)
@@ -244,7 +353,7 @@ HWY_INLINE V round_of(D d, V x) {
 /// Angles up to here are reduced exactly enough.
 #if HWY_NATIVE_FMA
 inline constexpr float kAngleLimit = 500000.0f;
-inline constexpr float kQuarter[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f, -0x1.ee59dap-50f};
+inline constexpr float kQuarter[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f};
 #else  // products with the first two parts are exact
 inline constexpr float kAngleLimit = 50000.0f;
 inline constexpr float kQuarter[] = {0x1.92p+0f, 0x1.fap-12f, 0x1.54442ep-20f};
@@ -264,9 +373,8 @@ HWY_INLINE void moderate_sin_cos(D d, V x, V& sine, V& cosine) {
     const V magic = hn::Set(d, 0x1.8p23f);  // adding it rounds to whole numbers
     const V shifted = hn::MulAdd(x, hn::Set(d, 0.636619772f), magic);
     const V quarters = hn::Sub(shifted, magic);
-    V r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[0]), x);
-    r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[1]), r);
-    r = hn::NegMulAdd(quarters, hn::Set(d, kQuarter[2]), r);
+    V r = x;
+    for (const float part : kQuarter) r = hn::NegMulAdd(quarters, hn::Set(d, part), r);
     const V square = hn::Mul(r, r);
     V odd = hn::Set(d, -0.000195621004f);
     odd = hn::MulAdd(odd, square, hn::Set(d, 0.00833262317f));

@@ -61,7 +61,7 @@ template <class Add>
 void add_rows(const Tensor& node, const Task& task, Add&& add) {
     const Tensor& a = *node.src[0];
     const quant::Codec& codec = *quant::codec_of(a.type);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         float values[kBuffered];
         for (std::int64_t i = 0; i < node.ne[0]; i += kBuffered) {
             const std::int64_t n = std::min(kBuffered, node.ne[0] - i);

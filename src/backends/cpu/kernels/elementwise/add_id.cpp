@@ -23,7 +23,7 @@ std::string_view objection(const Tensor& node) {
 /// To each row the row of b that its id names.
 void run(const Tensor& node, const Task& task) {
     const Tensor &a = *node.src[0], &b = *node.src[1], &ids = *node.src[2];
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const std::int32_t id = *at<const std::int32_t>(ids, row.i1, row.i2);
         if (id < 0 || id >= b.ne[1]) {
             task.fail([&] {

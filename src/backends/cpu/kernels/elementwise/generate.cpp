@@ -70,7 +70,7 @@ void run_timestep(const Tensor& node, const Task& task) {
     const auto params = unpack<ops::TimestepEmbedding::Params>(node);
     const std::int64_t half = params.dim / 2;
     const float decay = -std::log(static_cast<float>(params.max_period));
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const float t = *at<const float>(*node.src[0], row.i1);
         float* y = row_at<float>(node, row);
         for (std::int64_t j = 0; j < half; ++j) {

@@ -19,7 +19,7 @@ struct Reglu {
 };
 
 struct Geglu {
-    ExpConstants c = ExpConstants::held();
+    PowerConstants c = PowerConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
@@ -28,7 +28,7 @@ struct Geglu {
 };
 
 struct Swiglu {
-    ExpConstants c = ExpConstants::held();
+    PowerConstants c = PowerConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
@@ -46,7 +46,7 @@ struct GegluErf {
 };
 
 struct GegluQuick {
-    ExpConstants c = ExpConstants::held();
+    PowerConstants c = PowerConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
@@ -57,30 +57,44 @@ struct GegluQuick {
 /// x is bounded from above, the factor on both sides, and the factor is one more.
 struct SwigluOai {
     float alpha, limit;
-    ExpConstants c = ExpConstants::held();
+    PowerConstants c = PowerConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
         const V high = hn::Set(d, limit);
         x = hn::Min(x, high);
         g = hn::Max(hn::Min(g, high), hn::Neg(high));
-        return hn::Mul(swish_of(d, x, hn::Mul(hn::Set(d, alpha), x), c),
-                       hn::Add(g, hn::Set(d, 1.0f)));
+        return hn::Mul(swish_of(d, x, alpha, c), hn::Add(g, hn::Set(d, c.one)));
     }
 };
+
+/// y = f(a, b), where a and b have the extents of y: in one stretch if all are packed, else by
+/// rows.
+template <class F>
+void map_two(const Tensor& a, const Tensor& b, const Tensor& y, const Task& task, F f) {
+    if (!is_packed(a) || !is_packed(b) || !is_packed(y)) {
+        for_rows(y, task.share(row_count(y)), [&](const Row& row) HWY_ATTR {
+            map_span(y.type, row_at<const std::byte>(a, row), row_at<const std::byte>(b, row),
+                     row_at(y, row), y.ne[0], f);
+        });
+        return;
+    }
+    const auto [begin, end] = share_elements(task, count_elements(y));
+    const std::size_t offset = static_cast<std::size_t>(begin) * size_of(y.type);
+    map_span(y.type, at(a, 0) + offset, at(b, 0) + offset, at(y, 0) + offset, end - begin, f);
+}
 
 /// Without b, the rows of a hold both operands, one after the other.
 template <class F>
 void glu_rows(const Tensor& node, const Task& task, const ops::Glu::Params& params, F f) {
     const Tensor& a = *node.src[0];
-    const Tensor& b = node.src[1] != nullptr ? *node.src[1] : a;
-    const std::size_t half =
-        node.src[1] != nullptr ? 0 : static_cast<std::size_t>(node.ne[0]) * size_of(a.type);
+    if (node.src[1] != nullptr) return map_two(a, *node.src[1], node, task, f);
+    const std::size_t half = static_cast<std::size_t>(node.ne[0]) * size_of(a.type);
     const bool swapped = params.swapped != 0;
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
-        map_span(node.type, row_at<const std::byte>(a, row) + (swapped ? half : 0),
-                 row_at<const std::byte>(b, row) + (swapped ? 0 : half), row_at(node, row),
-                 node.ne[0], f);
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
+        const auto* first = row_at<const std::byte>(a, row);
+        map_span(node.type, first + (swapped ? half : 0), first + (swapped ? 0 : half),
+                 row_at(node, row), node.ne[0], f);
     });
 }
 
@@ -107,14 +121,11 @@ void glu(const Tensor& node, const Task& task) {
 /// dx = dy * s * (1 + x * (1 - s)), s the sigmoid of x.
 void silu_back(const Tensor& node, const Task& task) {
     const Tensor &dy = *node.src[0], &x = *node.src[1];
-    const ExpConstants c = ExpConstants::held();
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
-        map_span(node.type, row_at<const std::byte>(dy, row), row_at<const std::byte>(x, row),
-                 row_at(node, row), node.ne[0], [c](auto d, auto gradient, auto v) HWY_ATTR {
-                     const auto one = hn::Set(d, c.one);
-                     const auto s = sigmoid_of(d, v, c);
-                     return hn::Mul(hn::Mul(gradient, s), hn::MulAdd(v, hn::Sub(one, s), one));
-                 });
+    const PowerConstants c = PowerConstants::held();
+    map_two(dy, x, node, task, [c](auto d, auto gradient, auto v) HWY_ATTR {
+        const auto one = hn::Set(d, c.one);
+        const auto s = sigmoid_of(d, v, c);
+        return hn::Mul(hn::Mul(gradient, s), hn::MulAdd(v, hn::Sub(one, s), one));
     });
 }
 

@@ -53,8 +53,9 @@ void for_spans(const Tensor& x, const Tensor& y, const Task& task, Body&& body) 
              static_cast<std::byte*>(y.data) + offset, range.end - range.begin);
         return;
     }
-    for_rows(y, task.share(row_count(y)),
-             [&](Row row) { body(row_at<const std::byte>(x, row), row_at(y, row), y.ne[0]); });
+    for_rows(y, task.share(row_count(y)), [&](const Row& row) {
+        body(row_at<const std::byte>(x, row), row_at(y, row), y.ne[0]);
+    });
 }
 
 /// What a node wants that is computed by `for_spans`, with so many operations per element.

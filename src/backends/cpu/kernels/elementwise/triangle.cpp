@@ -36,7 +36,7 @@ std::string_view mask_objection(const Tensor& node) {
 
 void mask(const Tensor& node, const Task& task, float fill) {
     const std::int64_t n_past = unpack<ops::DiagMask::Params>(node).n_past;
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         keep_columns(row_at<const float>(*node.src[0], row), row_at<float>(node, row), node.ne[0],
                      {0, n_past + row.i1 + 1}, fill);
     });
@@ -72,7 +72,7 @@ Range kept_columns(std::int32_t type, std::int64_t row, std::int64_t n) {
 
 void run_tri(const Tensor& node, const Task& task) {
     const std::int32_t type = unpack<ops::Tri::Params>(node).type;
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         keep_columns(row_at<const float>(*node.src[0], row), row_at<float>(node, row), node.ne[0],
                      kept_columns(type, row.i1, node.ne[0]), 0);
     });
@@ -92,7 +92,7 @@ std::string_view diag_objection(const Tensor& node) {
 }
 
 void run_diag(const Tensor& node, const Task& task) {
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         float* y = row_at<float>(node, row);
         std::fill_n(y, node.ne[0], 0.0f);
         y[row.i1] = *at<const float>(*node.src[0], row.i1, 0, row.i2, row.i3);

@@ -11,10 +11,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// A function of one vector; `expression` may use the tag d, the argument x, one and zero, and c.
+/// A function of one vector; `expression` may use the tag d, the argument x, one and zero, and the
+/// constants c and p.
 #define HEDDLE_UNARY(name, expression)                       \
     struct name {                                            \
         ExpConstants c = ExpConstants::held();               \
+        PowerConstants p = PowerConstants::held();           \
                                                              \
         template <class D, class V>                          \
         HWY_INLINE V operator()(D d, V x) const {            \
@@ -32,11 +34,11 @@ HEDDLE_UNARY(Step, hn::IfThenElseZero(hn::Gt(x, zero), one));
 HEDDLE_UNARY(Relu, hn::IfThenElseZero(hn::Gt(x, zero), x));
 HEDDLE_UNARY(Tanh, tanh_of(d, x, c));
 HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x, c)));
-HEDDLE_UNARY(Sigmoid, sigmoid_of(d, x, c));
-HEDDLE_UNARY(Gelu, gelu_of(d, x, c));
-HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x, c));
+HEDDLE_UNARY(Sigmoid, sigmoid_of(d, x, p));
+HEDDLE_UNARY(Gelu, gelu_of(d, x, p));
+HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x, p));
 HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x, c));
-HEDDLE_UNARY(Silu, silu_of(d, x, c));
+HEDDLE_UNARY(Silu, silu_of(d, x, p));
 HEDDLE_UNARY(HardSigmoid,
              hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));
 HEDDLE_UNARY(HardSwish, hn::Mul(x, HardSigmoid()(d, x)));

@@ -69,7 +69,7 @@ void pad(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const auto params = unpack<ops::Pad::Params>(node);
     const auto before = [&](std::size_t d) { return std::int64_t{params.amount[d].before}; };
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         std::int64_t i1 = row.i1 - before(1), i2 = row.i2 - before(2), i3 = row.i3 - before(3);
         std::byte* to = row_at(node, row);
         if (params.circular != 0) {
@@ -103,13 +103,14 @@ void reflect(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const auto [before, after] = unpack<ops::PadReflect1d::Params>(node);
     const std::int64_t n = x.ne[0];
-    for_rows(node, task.share(row_count(node)), [&, before = before, after = after](Row row) {
-        const float* from = row_at<const float>(x, row);
-        float* to = row_at<float>(node, row) + before;
-        std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
-        for (std::int64_t i = 1; i <= before; ++i) to[-i] = from[i];
-        for (std::int64_t i = 0; i < after; ++i) to[n + i] = from[n - 2 - i];
-    });
+    for_rows(node, task.share(row_count(node)),
+             [&, before = before, after = after](const Row& row) {
+                 const float* from = row_at<const float>(x, row);
+                 float* to = row_at<float>(node, row) + before;
+                 std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+                 for (std::int64_t i = 1; i <= before; ++i) to[-i] = from[i];
+                 for (std::int64_t i = 0; i < after; ++i) to[n + i] = from[n - 2 - i];
+             });
 }
 
 }  // namespace

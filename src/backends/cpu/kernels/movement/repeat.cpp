@@ -72,7 +72,7 @@ void add_tiles(const float* x, float* y, std::int64_t n, std::int64_t repeats) {
 /// lie.
 void repeat_back(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         float* y = row_at<float>(node, row);
         std::memset(y, 0, static_cast<std::size_t>(node.ne[0]) * sizeof(float));
         for (std::int64_t i3 = row.i3; i3 < x.ne[3]; i3 += node.ne[3]) {

@@ -30,7 +30,7 @@ void run(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const std::size_t tail = static_cast<std::size_t>(wrap(s0, x.ne[0])) * size_of(x.type);
     const std::size_t head = row_size(x.type, x.ne[0]) - tail;
-    for_rows(node, task.share(row_count(node)), [&, s1 = s1, s2 = s2, s3 = s3](Row row) {
+    for_rows(node, task.share(row_count(node)), [&, s1 = s1, s2 = s2, s3 = s3](const Row& row) {
         std::byte* to = row_at(node, row);
         const std::byte* from = at(x, 0, wrap(row.i1 - s1, x.ne[1]), wrap(row.i2 - s2, x.ne[2]),
                                    wrap(row.i3 - s3, x.ne[3]));

@@ -37,7 +37,7 @@ template <class Body>
 void for_segments(const Tensor& t, const Task& task, Body&& body) {
     const std::int64_t segments = segments_of(t);
     if (segments <= 1) {
-        for_rows(t, task.share(row_count(t)), [&](Row row) { body(row, 0, t.ne[0]); });
+        for_rows(t, task.share(row_count(t)), [&](const Row& row) { body(row, 0, t.ne[0]); });
         return;
     }
     const Range share = task.share(row_count(t) * segments);
@@ -46,7 +46,7 @@ void for_segments(const Tensor& t, const Task& task, Body&& body) {
         const std::int64_t count = std::min(segments - first, share.end - piece);
         const std::int64_t end = std::min((first + count) * kSegment, t.ne[0]);
         for_rows(t, {number, number + 1},
-                 [&](Row row) { body(row, first * kSegment, end - first * kSegment); });
+                 [&](const Row& row) { body(row, first * kSegment, end - first * kSegment); });
         piece += count;
     }
 }

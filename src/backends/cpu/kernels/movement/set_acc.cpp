@@ -79,7 +79,7 @@ void acc(const Tensor& node, const Task& task) {
     copy_first(node, task);
     const Tensor& b = *node.src[1];
     const Tensor region = region_of(node);
-    for_rows(b, task.share(row_count(b)), [&](Row row) {
+    for_rows(b, task.share(row_count(b)), [&](const Row& row) {
         const float* from = row_at<const float>(b, row);
         float* to = row_at<float>(region, row);
         for (std::int64_t i = 0; i < b.ne[0]; ++i) to[i] += from[i];

@@ -37,9 +37,10 @@ struct Centred {
         return static_cast<float>(sum / static_cast<double>(n));
     }
 
-    static Part measure(const float* x, std::int64_t n) {
-        const double sum = sum_of(x, n);
-        return {sum, sum_of_squares(x, n, mean_of(sum, n))};
+    static Part measure(const float* x, std::int64_t n) { return {sum_of(x, n), 0}; }
+
+    static void refine(const float* x, std::int64_t n, Part& part) {
+        part.squares = sum_of_squares(x, n, mean_of(part.sum, n));
     }
 
     static Scaling combine(std::span<const Part> parts, std::int64_t n, float eps) {
@@ -65,6 +66,7 @@ struct SquaresOnly {
     };
 
     static Part measure(const float* x, std::int64_t n) { return {sum_of_products(x, x, n)}; }
+    static void refine(const float*, std::int64_t, Part&) {}
 
     static double total(std::span<const Part> parts) {
         double squares = 0;
@@ -100,13 +102,14 @@ void norm_strided_rows(const Tensor& node, const Task& task) {
     auto* parts = reinterpret_cast<Part*>(task.scratch + static_cast<std::size_t>(task.index) *
                                                              buffered_row_size(n));
     auto* buffer = reinterpret_cast<float*>(parts + pieces);
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         for (std::int64_t i = 0; i < n; ++i) {
             buffer[i] = *at<const float>(x, i, row.i1, row.i2, row.i3);
         }
         for (std::int64_t i = 0; i < pieces; ++i) {
             const auto [begin, end] = row_piece(i, n);
             parts[i] = Norm::measure(buffer + begin, end - begin);
+            Norm::refine(buffer + begin, end - begin, parts[i]);
         }
         const std::span<const Part> all(parts, static_cast<std::size_t>(pieces));
         const auto [centre, factor] = Norm::combine(all, n, eps);
@@ -118,24 +121,38 @@ void norm_strided_rows(const Tensor& node, const Task& task) {
 }
 
 template <class Norm>
+struct NormSteps {
+    const Tensor& x;
+    const Tensor& y;
+    float eps;
+
+    using Part = typename Norm::Part;
+    using Value = Scaling;
+
+    const float* from(const Row& row, Range range) const {
+        return row_at<const float>(x, row) + range.begin;
+    }
+    Part measure(const Row& row, Range range) const {
+        return Norm::measure(from(row, range), range.end - range.begin);
+    }
+    void refine(const Row& row, Range range, Part& part) const {
+        Norm::refine(from(row, range), range.end - range.begin, part);
+    }
+    Scaling combine(const Row&, std::span<const Part> parts) const {
+        return Norm::combine(parts, y.ne[0], eps);
+    }
+    void finish(const Row& row, Range range, const Part&, Scaling scaling) const {
+        scale_row(from(row, range), row_at<float>(y, row) + range.begin, range.end - range.begin,
+                  scaling.centre, scaling.factor);
+    }
+};
+
+template <class Norm>
 void norm_rows(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     if (!has_packed_rows(x) || !has_packed_rows(node)) return norm_strided_rows<Norm>(node, task);
-    const float eps = unpack<ops::RowNorm::Params>(node).eps;
-    using Part = typename Norm::Part;
-    work_in_pieces<Part>(
-        node, task,
-        [&](Row row, Range range) HWY_ATTR {
-            return Norm::measure(row_at<const float>(x, row) + range.begin,
-                                 range.end - range.begin);
-        },
-        [&](Row, std::span<const Part> parts)
-            HWY_ATTR { return Norm::combine(parts, node.ne[0], eps); },
-        [&](Row row, Range range, const Part&, Scaling scaling) HWY_ATTR {
-            scale_row(row_at<const float>(x, row) + range.begin,
-                      row_at<float>(node, row) + range.begin, range.end - range.begin,
-                      scaling.centre, scaling.factor);
-        });
+    const NormSteps<Norm> steps{x, node, unpack<ops::RowNorm::Params>(node).eps};
+    work_in_pieces<typename Norm::Part>(node, task, steps);
 }
 
 void norm(const Tensor& node, const Task& task) { norm_rows<Centred>(node, task); }
@@ -194,7 +211,7 @@ void rms_norm_back(const Tensor& node, const Task& task) {
     const float eps = unpack<ops::RmsNormBack::Params>(node).eps;
     const std::int64_t n = node.ne[0];
     const auto count = static_cast<float>(n);
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         const float* dy = row_at<const float>(*node.src[0], row);
         const float* x = row_at<const float>(*node.src[1], row);
         const double squares = sum_of_products(x, x, n), products = sum_of_products(x, dy, n);

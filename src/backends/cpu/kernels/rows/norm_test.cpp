@@ -137,6 +137,16 @@ TEST(CpuNorm, SharesLongRowsAndGivesTheSameBits) {
     }
 }
 
+/// Single squares fit a float, but the sum of a few of them does not.
+TEST(CpuNorm, TakesValuesWhoseSquaresHardlyFit) {
+    for (const std::int64_t n : {70, 5000}) {
+        Workbench bench;
+        Tensor* x = bench.random(GGML_TYPE_F32, {n, 3, 1, 1}, 4e18, 1e19);
+        expect_norm<ops::RmsNorm>(bench, x, 1e-6f, rms_norm);
+        expect_norm<ops::L2Norm>(bench, x, 1e-6f, l2_norm);
+    }
+}
+
 TEST(CpuGroupNorm, NormsGroupsOfChannels) {
     for (const auto& [shape, groups] : {std::pair{Extents{8, 5, 12, 2}, 4},
                                         {Extents{9, 9, 10, 1}, 4},

@@ -47,39 +47,43 @@ double sum_of_piece(const Tensor& x, std::int64_t index, std::int64_t count) {
                           end - begin);
     }
     double total = 0;
-    for_rows(x, piece.share(row_count(x)), [&](Row row) HWY_ATTR {
+    for_rows(x, piece.share(row_count(x)), [&](const Row& row) HWY_ATTR {
         total += sum_of_row(x.type, row_at<const std::byte>(x, row), x.nb[0], x.ne[0]);
     });
     return total;
 }
 
-/// One value per row: `finish` of its sum.
-template <class Finish>
-void reduce_rows(const Tensor& node, const Task& task, Finish finish) {
-    const Tensor& x = *node.src[0];
-    work_in_pieces<double>(
-        x, task,
-        [&](Row row, Range range) HWY_ATTR {
-            return sum_of_row(x.type, at<const std::byte>(x, range.begin, row.i1, row.i2, row.i3),
-                              x.nb[0], range.end - range.begin);
-        },
-        [](Row, std::span<const double> sums) {
-            double total = 0;
-            for (const double sum : sums) total += sum;
-            return static_cast<float>(total);
-        },
-        [&](Row row, Range range, double, float sum) HWY_ATTR {
-            if (range.begin == 0) *row_at<float>(node, row) = finish(sum);
-        });
-}
+/// One value per row: its sum over `divisor`.
+struct RowSums : MeasuredAtOnce {
+    const Tensor& x;
+    const Tensor& y;
+    float divisor;
+
+    using Value = float;
+
+    RowSums(const Tensor& node, float over) : x(*node.src[0]), y(node), divisor(over) {}
+
+    double measure(const Row& row, Range range) const {
+        return sum_of_row(x.type, at<const std::byte>(x, range.begin, row.i1, row.i2, row.i3),
+                          x.nb[0], range.end - range.begin);
+    }
+    float combine(const Row&, std::span<const double> sums) const {
+        double total = 0;
+        for (const double sum : sums) total += sum;
+        return static_cast<float>(total) / divisor;
+    }
+    void finish(const Row& row, Range range, double, float sum) const {
+        if (range.begin == 0) *row_at<float>(y, row) = sum;
+    }
+};
 
 void sum_rows(const Tensor& node, const Task& task) {
-    reduce_rows(node, task, [](float sum) HWY_ATTR { return sum; });
+    work_in_pieces<double>(*node.src[0], task, RowSums(node, 1));
 }
 
 void mean(const Tensor& node, const Task& task) {
-    const auto n = static_cast<float>(node.src[0]->ne[0]);
-    reduce_rows(node, task, [n](float sum) HWY_ATTR { return sum / n; });
+    const Tensor& x = *node.src[0];
+    work_in_pieces<double>(x, task, RowSums(node, static_cast<float>(x.ne[0])));
 }
 
 /// The last index of the largest element; 0 if there is none that is a number.

@@ -59,6 +59,20 @@ std::vector<double> row_sums(const Tensor& x) {
     return sums;
 }
 
+/// What overflows on the way comes back in the end.
+TEST(CpuSumRows, TakesValuesOfWhichAFewOverflow) {
+    for (const std::int64_t n : {6, 70, 5000}) {
+        Workbench bench;
+        std::vector<double> values(static_cast<std::size_t>(n));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = i < values.size() / 2 ? 3e38 : -3e38;
+        Tensor* x = bench.numbers(GGML_TYPE_F32, {n, 1, 1, 1}, values);
+        expect_result(bench, *bench.node<ops::SumRows>({}, {x}), {0}, 0);
+        *at<float>(*x, 1) = INFINITY;
+        expect_result(bench, *bench.node<ops::SumRows>({}, {x}), {INFINITY}, 0);
+    }
+}
+
 TEST(CpuSumRows, AddsUpEachRow) {
     Workbench bench;
     Tensor* x = bench.random(GGML_TYPE_F32, {33, 5, 6, 3}, -0.9, 1.1);

@@ -13,7 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// The scratch memory of a task. `row` is where half floats are turned.
+/// The scratch memory of a task. Cosines and sines are those of one token; `row` is where half
+/// floats are turned.
 struct RopeScratch {
     float* per_position;
     std::int32_t* axis;
@@ -23,7 +24,7 @@ struct RopeScratch {
 
     RopeScratch(const Task& task, std::int64_t n) {
         const std::int64_t pitch = rope_pitch(n);
-        auto* memory = reinterpret_cast<float*>(task.scratch) + task.index * 5 * pitch;
+        auto* memory = reinterpret_cast<float*>(task.scratch) + task.index * kRopeRows * pitch;
         per_position = memory;
         axis = reinterpret_cast<std::int32_t*>(memory + pitch);
         cosine = memory + 2 * pitch;
@@ -32,107 +33,206 @@ struct RopeScratch {
     }
 };
 
-/// Cosines and sines of the angles of token `i2`. Whole vectors: the scratch memory is long enough.
-void turn_table(const RopeAngles& angles, const Tensor& positions, std::int64_t tokens,
-                std::int64_t i2, const RopeScratch& scratch) {
+/// How far the pairs of one token are turned.
+struct TokenAngles {
+    const RopeAngles& angles;
+    const RopeScratch& scratch;
+    float position[4] = {};
+
+    TokenAngles(const RopeAngles& all, const RopeScratch& memory, const Tensor& positions,
+                std::int64_t tokens, std::int64_t token)
+        : angles(all), scratch(memory) {
+        for (std::int64_t k = 0; k < (angles.has_axes() ? 4 : 1); ++k) {
+            position[k] =
+                static_cast<float>(*at<const std::int32_t>(positions, token + k * tokens));
+        }
+    }
+
+    float farthest_position() const {
+        float most = 0;
+        for (const float p : position) most = std::max(most, p < 0 ? -p : p);
+        return most;
+    }
+
+    /// Of the pairs from `p` on.
+    template <class D>
+    HWY_INLINE hn::Vec<D> at_pairs(D d, std::int64_t p) const {
+        auto where = hn::Set(d, position[0]);
+        if (angles.has_axes()) {
+            const hn::Rebind<std::int32_t, D> di;
+            const auto axis = hn::LoadU(di, scratch.axis + p);
+            for (std::int32_t k = 1; k < 4; ++k) {
+                const auto is_axis = hn::RebindMask(d, hn::Eq(axis, hn::Set(di, k)));
+                where = hn::IfThenElse(is_axis, hn::Set(d, position[k]), where);
+            }
+        }
+        return hn::Mul(where, hn::LoadU(d, scratch.per_position + p));
+    }
+};
+
+/// Each lane of `v` twice in a row, the first time with the other sign if `kTurned`.
+template <bool kTurned, class D>
+HWY_INLINE void store_doubled(D d, hn::Vec<D> v, float* to) {
+    const hn::Rebind<std::int32_t, D> di;
+    const auto step = static_cast<std::int32_t>(lane_count(d));
+    for (const std::int32_t start : {0, step}) {
+        const auto lanes = hn::ShiftRight<1>(hn::Iota(di, start));
+        auto doubled = hn::TableLookupLanes(v, hn::IndicesFromVec(d, lanes));
+        if constexpr (kTurned) {
+            const auto is_even = hn::ShiftLeft<31>(hn::Iota(di, start + 1));  // as sign bit
+            doubled = hn::Xor(doubled, hn::BitCast(d, is_even));
+        }
+        hn::StoreU(doubled, d, to + start);
+    }
+}
+
+/// Fills the table for a token. Whole vectors: the scratch memory is long enough.
+template <class SinCos>
+HWY_INLINE void fill_table(const TokenAngles& token, SinCos sin_cos) {
     const Floats d;
     const std::int64_t step = lane_count(d);
-    const auto position_at = [&](std::int64_t k) {
-        return static_cast<float>(*at<const std::int32_t>(positions, i2 + k * tokens));
-    };
-    const float first = position_at(0);
-    const bool has_axes = ops::Rotation::has_four_positions(angles.params.mode);
-    if (has_axes) {
-        const float position[] = {first, position_at(1), position_at(2), position_at(3)};
-        for (std::int64_t p = 0; p < angles.pairs; ++p) {
-            scratch.row[p] = position[scratch.axis[p]] * scratch.per_position[p];
-        }
-        for (std::int64_t p = angles.pairs; p % step != 0; ++p) scratch.row[p] = 0;
-    }
+    const RopeAngles& angles = token.angles;
     const auto size = hn::Set(d, angles.magnitude);
     const auto way = hn::Set(d, angles.magnitude * angles.direction);
     for (std::int64_t p = 0; p < angles.pairs; p += step) {
-        const auto angle = has_axes
-                               ? hn::LoadU(d, scratch.row + p)
-                               : hn::Mul(hn::Set(d, first), hn::LoadU(d, scratch.per_position + p));
+        const auto angle = token.at_pairs(d, p);
         auto sine = angle, cosine = angle;
-        sin_cos_of(d, angle, sine, cosine);
+        sin_cos(d, angle, sine, cosine);
         sine = hn::Mul(sine, way);
         cosine = hn::Mul(cosine, size);
         if (angles.is_interleaved()) {
-            hn::StoreInterleaved2(cosine, cosine, d, scratch.cosine + 2 * p);
-            hn::StoreInterleaved2(hn::Neg(sine), sine, d, scratch.sine + 2 * p);
+            store_doubled<false>(d, cosine, token.scratch.cosine + 2 * p);
+            store_doubled<true>(d, sine, token.scratch.sine + 2 * p);
         } else {
-            hn::StoreU(cosine, d, scratch.cosine + p);
-            hn::StoreU(sine, d, scratch.sine + p);
+            hn::StoreU(cosine, d, token.scratch.cosine + p);
+            hn::StoreU(sine, d, token.scratch.sine + p);
         }
     }
 }
 
+/// On its own: calls in a loop keep constants out of registers.
+HWY_NOINLINE void fill_table_far(const TokenAngles& token) {
+    fill_table(token, [](auto d, auto angle, auto& sine, auto& cosine)
+                          HWY_ATTR { sin_cos_of(d, angle, sine, cosine); });
+}
+
+/// `fastest` is the largest angle per unit of position.
+void turn_table(const TokenAngles& token, float fastest) {
+    if (!(token.farthest_position() * fastest <= kAngleLimit)) return fill_table_far(token);
+    fill_table(token, [](auto d, auto angle, auto& sine, auto& cosine)
+                          HWY_ATTR { moderate_sin_cos(d, angle, sine, cosine); });
+}
+
+/// Heads of one token that are turned together: they share what is loaded from the table.
+inline constexpr std::int64_t kHeadsTogether = 4;
+
+/// Rows of floats `pitch` bytes apart.
+template <class T>
+struct Heads {
+    T* first;
+    std::size_t pitch;
+
+    HWY_INLINE T* row(std::int64_t k) const {
+        auto* bytes = reinterpret_cast<std::byte*>(const_cast<float*>(first));
+        return reinterpret_cast<T*>(bytes + static_cast<std::size_t>(k) * pitch);
+    }
+};
+
 /// Pairs of elements side by side. y may be x.
-void turn_neighbours(const float* x, float* y, std::int64_t pairs, const RopeScratch& table) {
+template <std::int64_t kCount>
+void turn_neighbours(Heads<const float> x, Heads<float> y, std::int64_t pairs,
+                     const RopeScratch& table) {
     std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR  // whose vectors hold no pair
     const Floats d;
     const std::int64_t step = lane_count(d);
     for (; i + step <= 2 * pairs; i += step) {
-        const auto own = hn::LoadU(d, x + i), other = hn::Reverse2(d, own);
-        const auto kept = hn::Mul(own, hn::LoadU(d, table.cosine + i));
-        hn::StoreU(hn::MulAdd(other, hn::LoadU(d, table.sine + i), kept), d, y + i);
+        const auto c = hn::LoadU(d, table.cosine + i), s = hn::LoadU(d, table.sine + i);
+        for (std::int64_t k = 0; k < kCount; ++k) {
+            const auto own = hn::LoadU(d, x.row(k) + i), other = hn::Reverse2(d, own);
+            hn::StoreU(hn::MulAdd(other, s, hn::Mul(own, c)), d, y.row(k) + i);
+        }
     }
 #endif
     for (; i < 2 * pairs; i += 2) {
-        const float x0 = x[i], x1 = x[i + 1];
-        y[i] = x1 * table.sine[i] + x0 * table.cosine[i];
-        y[i + 1] = x0 * table.sine[i + 1] + x1 * table.cosine[i + 1];
+        for (std::int64_t k = 0; k < kCount; ++k) {
+            const float x0 = x.row(k)[i], x1 = x.row(k)[i + 1];
+            y.row(k)[i] = x1 * table.sine[i] + x0 * table.cosine[i];
+            y.row(k)[i + 1] = x0 * table.sine[i + 1] + x1 * table.cosine[i + 1];
+        }
     }
 }
 
 /// Pairs whose second elements follow all the first ones. y may be x.
-void turn_halves(const float* x, float* y, std::int64_t pairs, const RopeScratch& table) {
+template <std::int64_t kCount>
+void turn_halves(Heads<const float> x, Heads<float> y, std::int64_t pairs,
+                 const RopeScratch& table) {
     const Floats d;
     const std::int64_t step = lane_count(d);
     std::int64_t p = 0;
     for (; p + step <= pairs; p += step) {
-        const auto x0 = hn::LoadU(d, x + p), x1 = hn::LoadU(d, x + pairs + p);
         const auto c = hn::LoadU(d, table.cosine + p), s = hn::LoadU(d, table.sine + p);
-        hn::StoreU(hn::NegMulAdd(x1, s, hn::Mul(x0, c)), d, y + p);
-        hn::StoreU(hn::MulAdd(x0, s, hn::Mul(x1, c)), d, y + pairs + p);
+        for (std::int64_t k = 0; k < kCount; ++k) {
+            const auto x0 = hn::LoadU(d, x.row(k) + p), x1 = hn::LoadU(d, x.row(k) + pairs + p);
+            hn::StoreU(hn::NegMulAdd(x1, s, hn::Mul(x0, c)), d, y.row(k) + p);
+            hn::StoreU(hn::MulAdd(x0, s, hn::Mul(x1, c)), d, y.row(k) + pairs + p);
+        }
     }
     for (; p < pairs; ++p) {
-        const float x0 = x[p], x1 = x[pairs + p];
-        y[p] = x0 * table.cosine[p] - x1 * table.sine[p];
-        y[pairs + p] = x0 * table.sine[p] + x1 * table.cosine[p];
+        for (std::int64_t k = 0; k < kCount; ++k) {
+            const float x0 = x.row(k)[p], x1 = x.row(k)[pairs + p];
+            y.row(k)[p] = x0 * table.cosine[p] - x1 * table.sine[p];
+            y.row(k)[pairs + p] = x0 * table.sine[p] + x1 * table.cosine[p];
+        }
     }
 }
 
-void turn_row(const RopeAngles& angles, const float* x, float* y, std::int64_t n,
-              const RopeScratch& table) {
+/// `kCount` rows of n elements; those that are not turned stay as they are.
+template <std::int64_t kCount>
+HWY_INLINE void turn_rows(const RopeAngles& angles, Heads<const float> x, Heads<float> y,
+                          std::int64_t n, const RopeScratch& table) {
     const std::int64_t first = angles.first(), end = first + 2 * angles.pairs;
-    if (x != y && 2 * angles.pairs < n) {
-        std::memcpy(y, x, static_cast<std::size_t>(first) * sizeof(float));
-        std::memcpy(y + end, x + end, static_cast<std::size_t>(n - end) * sizeof(float));
+    if (x.first != y.first && 2 * angles.pairs < n) {
+        for (std::int64_t k = 0; k < kCount; ++k) {
+            const float* from = x.row(k);
+            std::memcpy(y.row(k), from, static_cast<std::size_t>(first) * sizeof(float));
+            std::memcpy(y.row(k) + end, from + end,
+                        static_cast<std::size_t>(n - end) * sizeof(float));
+        }
     }
+    x.first += first;
+    y.first += first;
     if (angles.is_interleaved()) {
-        turn_neighbours(x + first, y + first, angles.pairs, table);
+        turn_neighbours<kCount>(x, y, angles.pairs, table);
     } else {
-        turn_halves(x + first, y + first, angles.pairs, table);
+        turn_halves<kCount>(x, y, angles.pairs, table);
     }
 }
 
 /// Heads `heads` of one token, whose angles are in the table.
-void turn_heads(const RopeAngles& angles, const Tensor& x, const Tensor& y, Range heads, Row token,
-                const RopeScratch& table) {
+void turn_heads(const RopeAngles& angles, const Tensor& x, const Tensor& y, Range heads,
+                const Row& token, const RopeScratch& table) {
     const std::int64_t n = y.ne[0];
-    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
-        const Row row{head, token.i2, token.i3};
-        if (y.type == GGML_TYPE_F32) {
-            turn_row(angles, row_at<const float>(x, row), row_at<float>(y, row), n, table);
-            continue;
+    std::int64_t head = heads.begin;
+    if (y.type == GGML_TYPE_F32) {
+        const auto rows_of = [&](std::int64_t i) HWY_ATTR {
+            return std::pair(Heads<const float>{at<float>(x, 0, i, token.i2, token.i3), x.nb[1]},
+                             Heads<float>{at<float>(y, 0, i, token.i2, token.i3), y.nb[1]});
+        };
+        for (; head + kHeadsTogether <= heads.end; head += kHeadsTogether) {
+            const auto [from, to] = rows_of(head);
+            turn_rows<kHeadsTogether>(angles, from, to, n, table);
         }
-        convert_row<F16Rows, F32Rows>(row_at(x, row), table.row, n);
-        turn_row(angles, table.row, table.row, n, table);
-        convert_row<F32Rows, F16Rows>(table.row, row_at(y, row), n);
+        for (; head < heads.end; ++head) {
+            const auto [from, to] = rows_of(head);
+            turn_rows<1>(angles, from, to, n, table);
+        }
+        return;
+    }
+    for (; head < heads.end; ++head) {
+        convert_row<F16Rows, F32Rows>(at(x, 0, head, token.i2, token.i3), table.row, n);
+        turn_rows<1>(angles, {table.row, 0}, {table.row, 0}, n, table);
+        convert_row<F32Rows, F16Rows>(table.row, at(y, 0, head, token.i2, token.i3), n);
     }
 }
 
@@ -143,11 +243,19 @@ void rope(const Tensor& node, const Task& task) {
     const Range rows = task.share(row_count(node));
     if (rows.begin >= rows.end) return;
     angles.fill(node.src[2], scratch.per_position, scratch.axis);
-    for (std::int64_t p = angles.pairs; p < rope_pitch(n); ++p) scratch.per_position[p] = 0;
+    for (std::int64_t p = angles.pairs; p < rope_pitch(n); ++p) {
+        scratch.per_position[p] = 0;
+        scratch.axis[p] = 0;
+    }
+    float fastest = 0;
+    for (std::int64_t p = 0; p < angles.pairs; ++p) {
+        const float speed = scratch.per_position[p];
+        fastest = std::max(fastest, speed < 0 ? -speed : speed);
+    }
     for (std::int64_t row = rows.begin; row < rows.end;) {
         const Row token{row % heads, row / heads % tokens, row / (heads * tokens)};
         const std::int64_t count = std::min(heads - token.i1, rows.end - row);
-        turn_table(angles, *node.src[1], tokens, token.i2, scratch);
+        turn_table({angles, scratch, *node.src[1], tokens, token.i2}, fastest);
         turn_heads(angles, *node.src[0], node, {token.i1, token.i1 + count}, token, scratch);
         row += count;
     }
@@ -220,8 +328,8 @@ void run(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(rope)(node
 
 Demand demand(const Tensor& node, int threads) {
     Demand wanted = rows_demand(node, threads);
-    wanted.scratch = static_cast<std::size_t>(wanted.tasks) * 5 *
-                     static_cast<std::size_t>(rope_pitch(node.ne[0])) * sizeof(float);
+    wanted.scratch =
+        static_cast<std::size_t>(wanted.tasks * kRopeRows * rope_pitch(node.ne[0])) * sizeof(float);
     return wanted;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cmath>
 
 #include "ops/rope.hpp"
@@ -9,6 +8,9 @@ namespace heddle::cpu {
 
 /// Elements of a table for rows of `n`: whole vectors of pairs, however long vectors are.
 inline std::int64_t rope_pitch(std::int64_t n) { return (n + 127) / 128 * 128; }
+
+/// Rows of that many elements in the scratch memory of a task.
+inline constexpr std::int64_t kRopeRows = 5;
 
 /// Which elements of a row ROPE turns, and how fast: everything that is the same for all tokens.
 struct RopeAngles {
@@ -30,25 +32,25 @@ struct RopeAngles {
     bool is_interleaved() const { return params.mode == GGML_ROPE_TYPE_NORMAL; }
     std::int64_t first() const { return params.n_offs; }
 
-    /// For each pair, the angle per unit of position, and which of a token's positions it goes by.
-    /// `factors` divide the angles, or are null.
+    bool has_axes() const { return ops::Rotation::has_four_positions(params.mode); }
+
+    /// For each pair, the angle per unit of position, and with axes, which of a token's positions
+    /// it goes by. `factors` divide the angles, or are null.
     void fill(const Tensor* factors, float* per_position, std::int32_t* axis) const {
         const double step = std::pow(static_cast<double>(params.freq_base), -2.0 / params.n_dims);
-        std::array<float, 2> ramp{};
-        if (params.ext_factor != 0) {
-            ramp = ops::rope_yarn_corr_dims(params.n_dims, params.n_ctx_orig, params.freq_base,
-                                            params.beta_fast, params.beta_slow);
+        if (has_axes()) {
+            fill_axes(step, per_position, axis);
+        } else {
+            double even = 1, odd = step;  // two chains: one product need not wait for the other
+            for (std::int64_t p = 0; p < pairs; p += 2, even *= step * step, odd *= step * step) {
+                per_position[p] = static_cast<float>(even);
+                per_position[p + 1] = static_cast<float>(odd);
+            }
         }
-        double power = 1;
-        for (std::int64_t p = 0; p < pairs; ++p) {
-            const Place place = place_of(p);
-            axis[p] = place.axis;
-            if (place.restarts) power = 1;
-            float angle = static_cast<float>(power);
-            if (factors != nullptr) angle /= *factor_at(*factors, p);
-            per_position[p] = angle * interpolation(p, ramp[0], ramp[1]);
-            power *= step;
+        if (factors != nullptr) {
+            for (std::int64_t p = 0; p < pairs; ++p) per_position[p] /= *factor_at(*factors, p);
         }
+        interpolate(per_position);
     }
 
 private:
@@ -62,17 +64,35 @@ private:
         return reinterpret_cast<const float*>(bytes + static_cast<std::size_t>(p) * factors.nb[0]);
     }
 
+    void fill_axes(double step, float* per_position, std::int32_t* axis) const {
+        double power = 1;
+        for (std::int64_t p = 0; p < pairs; ++p, power *= step) {
+            const Place place = place_of(p);
+            axis[p] = place.axis;
+            if (place.restarts) power = 1;
+            per_position[p] = static_cast<float>(power);
+        }
+    }
+
     /// Between the original angles and those scaled down to a longer context, as YaRN mixes them.
-    float interpolation(std::int64_t pair, float low, float high) const {
-        if (params.ext_factor == 0) return params.freq_scale;
-        const float along = (static_cast<float>(pair) - low) / std::fmax(0.001f, high - low);
-        const float ramp = 1 - std::fmin(1.0f, std::fmax(0.0f, along));
-        const float mix = ramp * params.ext_factor;
-        return params.freq_scale * (1 - mix) + mix;
+    void interpolate(float* per_position) const {
+        const float scale = params.freq_scale;
+        if (params.ext_factor == 0) {
+            if (scale == 1) return;
+            for (std::int64_t p = 0; p < pairs; ++p) per_position[p] *= scale;
+            return;
+        }
+        const auto [low, high] = ops::rope_yarn_corr_dims(
+            params.n_dims, params.n_ctx_orig, params.freq_base, params.beta_fast, params.beta_slow);
+        for (std::int64_t p = 0; p < pairs; ++p) {
+            const float along = (static_cast<float>(p) - low) / std::fmax(0.001f, high - low);
+            const float ramp = 1 - std::fmin(1.0f, std::fmax(0.0f, along));
+            const float mix = ramp * params.ext_factor;
+            per_position[p] *= scale * (1 - mix) + mix;
+        }
     }
 
     Place place_of(std::int64_t pair) const {
-        if (!ops::Rotation::has_four_positions(params.mode)) return {0, false};
         const auto [s0, s1, s2, s3] = params.sections;
         const std::int64_t all = std::int64_t{s0} + s1 + s2 + s3;
         const std::int64_t sector = pair % all;

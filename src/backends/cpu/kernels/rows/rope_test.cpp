@@ -149,6 +149,31 @@ TEST(CpuRope, StaysAccurateAtPositionsFarAway) {
     Tensor* positions = bench.numbers(GGML_TYPE_I32, {2, 1, 1, 1}, {131071, 40000});
     Tensor* y = bench.node<ops::Rope>(params, {x, positions});
     expect_result(bench, *y, expected_of(*y), 0, 0.03);  // 131071 radians, rounded at 2^-8
+    // Farther than a few products can bring back to the first quarter; the fastest pair is exact.
+    set_values(*positions, {1 << 23, -(1 << 22)});
+    Tensor* far = bench.node<ops::Rope>({.n_dims = 2}, {x, positions});
+    expect_result(bench, *far, expected_of(*far), 0, 1e-6);
+}
+
+/// Heads are turned several at a time; however many there are, each has the bits it has alone.
+TEST(CpuRope, TurnsEachHeadAsIfItWereAlone) {
+    for (const std::int32_t mode : {GGML_ROPE_TYPE_NORMAL, GGML_ROPE_TYPE_NEOX}) {
+        for_each_target([&] {
+            Workbench bench;
+            const Params params{.n_dims = 44, .mode = mode, .n_offs = 2};
+            Tensor* x = bench.random(GGML_TYPE_F32, {50, 11, 3, 2});
+            Tensor* positions = positions_for(bench, params, 3);
+            Tensor* y = bench.node<ops::Rope>(params, {x, positions});
+            ASSERT_TRUE(run_node(*y, 1));
+            for (std::int64_t head = 0; head < 11; ++head) {
+                Tensor* alone = bench.node<ops::Rope>(
+                    params, {bench.slice(x, {0, head, 0, 0}, {50, 1, 3, 2}), positions});
+                ASSERT_TRUE(run_node(*alone, 2));
+                const Tensor* same = bench.slice(y, {0, head, 0, 0}, {50, 1, 3, 2});
+                EXPECT_EQ(values_of(*alone), values_of(*same)) << "head " << head;
+            }
+        });
+    }
 }
 
 TEST(CpuRope, DemandsEnoughScratchForManyTasks) {

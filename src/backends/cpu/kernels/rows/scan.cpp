@@ -16,7 +16,7 @@ std::string_view cumsum_objection(const Tensor& node) {
 
 /// Added up in double, so that long rows keep their digits.
 void run_cumsum(const Tensor& node, const Task& task) {
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const float* x = row_at<const float>(*node.src[0], row);
         float* y = row_at<float>(node, row);
         double sum = 0;
@@ -41,7 +41,7 @@ void run_count(const Tensor& node, const Task& task) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     auto* counts = reinterpret_cast<std::int64_t*>(task.scratch);
     std::int64_t equal = 0;
-    for_rows(a, task.share(row_count(a)), [&](Row row) {
+    for_rows(a, task.share(row_count(a)), [&](const Row& row) {
         for (std::int64_t i = 0; i < a.ne[0]; ++i) {
             equal += *at<const std::int32_t>(a, i, row.i1, row.i2, row.i3) ==
                      *at<const std::int32_t>(b, i, row.i1, row.i2, row.i3);

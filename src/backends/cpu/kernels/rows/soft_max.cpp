@@ -26,52 +26,89 @@ struct SoftPart {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-struct NoMask {
+// Where logits come from. `at` gives them in units of `unit`.
+
+/// unit * x, of which the largest x makes the largest.
+struct PlainLogits {
+    const float* x;
+    float unit;
+
     template <class D>
-    HWY_INLINE hn::Vec<D> add_to(D, hn::Vec<D> logits, std::int64_t) const {
-        return logits;
+    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
+        return hn::LoadU(d, x + i);
     }
 };
 
-template <class Rows>
-struct Mask {
-    const std::byte* data;
-    float slope;
+/// scale * x, with any scale.
+struct ScaledLogits {
+    const float* x;
+    float scale;
+    static constexpr float unit = 1;
 
     template <class D>
-    HWY_INLINE hn::Vec<D> add_to(D d, hn::Vec<D> logits, std::int64_t i) const {
-        return hn::MulAdd(hn::Set(d, slope), Rows::load(d, data + i * Rows::kSize), logits);
+    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
+        return hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale));
     }
 };
 
 /// scale * x + slope * mask
-template <class MaskOfRow>
-struct Logits {
+template <class MaskRows>
+struct MaskedLogits {
     const float* x;
     float scale;
-    MaskOfRow mask;
+    const std::byte* mask;
+    float slope;
+    static constexpr float unit = 1;
 
     template <class D>
     HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
-        return mask.add_to(d, hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), i);
+        const auto weight = hn::Set(d, slope);
+        return hn::MulAdd(weight, MaskRows::load(d, mask + i * MaskRows::kSize),
+                          hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)));
     }
 };
 
-/// y = e^(logit - largest). What is at the end and fills no vector is in `rest`, with nothing after
-/// it.
 template <class L>
-HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base,
-                               const float* rest) {
+HWY_INLINE float largest_of(const L& logits, std::int64_t n) {
     const Floats d;
+    const hn::CappedTag<float, 1> single;
     const std::int64_t step = lane_count(d);
-    const ExpConstants c = ExpConstants::held();
-    const auto term = [base, c](auto tag, auto logit)
-                          HWY_ATTR { return exp_of(tag, hn::Sub(logit, hn::Set(tag, base)), c); };
-    double total = 0;
+    const auto never = hn::Set(d, kNever);
+    auto most0 = never, most1 = never, most2 = never, most3 = never;
+    std::int64_t i = 0;
+    for (; i + 4 * step <= n; i += 4 * step) {
+        most0 = hn::Max(most0, logits.at(d, i));
+        most1 = hn::Max(most1, logits.at(d, i + step));
+        most2 = hn::Max(most2, logits.at(d, i + 2 * step));
+        most3 = hn::Max(most3, logits.at(d, i + 3 * step));
+    }
+    for (; i + step <= n; i += step) most0 = hn::Max(most0, logits.at(d, i));
+    auto most =
+        hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(most0, most1), hn::Max(most2, most3))));
+    for (; i < n; ++i) {
+        const float last = hn::GetLane(logits.at(single, i));
+        most = last > most ? last : most;
+    }
+    return most;
+}
+
+/// y = e^(logit - base) and the sum of them; the base is in units of the logits.
+template <class L>
+HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base) {
+    const Floats d;
+    const hn::CappedTag<float, 1> single;
+    const std::int64_t step = lane_count(d);
+    const PowerConstants c = PowerConstants::held();
+    const float unit = logits.unit * c.log2e;
+    const auto term = [base, unit, c](auto tag, auto logit) HWY_ATTR {
+        return exp2_of(tag, hn::Mul(hn::Sub(logit, hn::Set(tag, base)), hn::Set(tag, unit)), c);
+    };
+    const hn::ScalableTag<double> dd;
+    auto total = hn::Zero(dd);
     std::int64_t i = 0;
     while (i + step <= n) {
-        // Short sums in single precision lose nothing that matters.
-        const std::int64_t end = n - i < kChunk ? n : i + kChunk;
+        const std::int64_t stretch = 2 * step * kFloatsPerLane;
+        const std::int64_t end = n - i < stretch ? n : i + stretch;
         auto sum0 = hn::Zero(d), sum1 = sum0;
         for (; i + 2 * step <= end; i += 2 * step) {
             const auto e0 = term(d, logits.at(d, i)), e1 = term(d, logits.at(d, i + step));
@@ -85,44 +122,20 @@ HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float 
             hn::StoreU(e, d, y + i);
             sum0 = hn::Add(sum0, e);
         }
-        total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1))));
+        total = add_lanes(dd, total, hn::Add(sum0, sum1));
     }
-    if (i >= n) return total;
-    float last[hn::MaxLanes(Floats())];
-    const auto e = term(d, hn::LoadU(d, rest));
-    hn::StoreU(e, d, last);
-    std::memcpy(y + i, last, static_cast<std::size_t>(n - i) * sizeof(float));
-    return total + static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
-}
-
-template <class L>
-SoftPart soften(const L& logits, float* y, std::int64_t n) {
-    const Floats d;
-    const hn::CappedTag<float, 1> single;
-    const std::int64_t step = lane_count(d);
-    float rest[hn::MaxLanes(Floats())];
-    for (float& value : rest) value = kNever;
-    auto most0 = hn::Set(d, kNever), most1 = most0;
-    std::int64_t i = 0;
-    for (; i + 2 * step <= n; i += 2 * step) {
-        most0 = hn::Max(most0, logits.at(d, i));
-        most1 = hn::Max(most1, logits.at(d, i + step));
+    double sum = hn::GetLane(hn::SumOfLanes(dd, total));
+    for (; i < n; ++i) {
+        y[i] = hn::GetLane(term(single, logits.at(single, i)));
+        sum += static_cast<double>(y[i]);
     }
-    for (; i + step <= n; i += step) most0 = hn::Max(most0, logits.at(d, i));
-    for (std::int64_t k = 0; i + k < n; ++k) {
-        rest[k] = hn::GetLane(logits.at(single, i + k));
-    }
-    most1 = hn::Max(most1, hn::LoadU(d, rest));
-    const float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most0, most1)));
-    // Where nothing counts any base will do, but infinity minus infinity would not.
-    const float base = largest == kNever ? 0 : largest;
-    return {exponentials(logits, y, n, base, rest), largest};
+    return sum;
 }
 
 /// What all e^(logit - largest) of a row are measured by.
 struct SoftRow {
-    double sum;
-    float largest;
+    double sum = 0;
+    float largest = kNever;
 
     /// The largest logit of a piece that has none does not count at all.
     double weight_of(float largest_of_piece) const {
@@ -131,54 +144,86 @@ struct SoftRow {
         return ::exp(static_cast<double>(largest_of_piece) - static_cast<double>(largest));
     }
 
-    SoftRow(std::span<const SoftPart> parts, const float* sink) : sum(0), largest(kNever) {
+    static SoftRow of(std::span<const SoftPart> parts, const float* sink) {
+        SoftRow row;
         for (const SoftPart& part : parts) {
             // Written so that NaN, which makes all of the row NaN, is not passed over.
-            if (!(part.largest <= largest)) largest = part.largest;
+            if (!(part.largest <= row.largest)) row.largest = part.largest;
         }
-        if (sink != nullptr && *sink > largest) largest = *sink;
-        for (const SoftPart& part : parts) sum += part.sum * weight_of(part.largest);
-        if (sink != nullptr) sum += weight_of(*sink);
+        if (sink != nullptr && *sink > row.largest) row.largest = *sink;
+        for (const SoftPart& part : parts) row.sum += part.sum * row.weight_of(part.largest);
+        if (sink != nullptr) row.sum += row.weight_of(*sink);
+        return row;
     }
 };
 
 /// A row that is masked entirely comes out as NaN, unless there is a sink.
-void soft_max(const Tensor& node, const Task& task) {
-    const auto [scale, max_bias] = unpack<ops::SoftMax::Params>(node);
-    const Tensor& x = *node.src[0];
-    const Tensor *mask = node.src[1], *sinks = node.src[2];
-    const auto measure = [&, scale = scale, max_bias = max_bias](Row row, Range range) HWY_ATTR {
+struct SoftMaxSteps {
+    const Tensor& node;
+    ops::SoftMax::Params params = unpack<ops::SoftMax::Params>(node);
+
+    using Value = SoftRow;
+
+    /// `use` of the logits of a piece.
+    template <class Use>
+    HWY_INLINE auto with_logits(const Row& row, Range range, Use use) const {
+        const Tensor& x = *node.src[0];
+        const Tensor* mask = node.src[1];
+        const float scale = params.scale;
         const float* from = row_at<const float>(x, row) + range.begin;
-        float* to = row_at<float>(node, row) + range.begin;
-        const std::int64_t n = range.end - range.begin;
-        if (mask == nullptr) return soften(Logits<NoMask>{from, scale, {}}, to, n);
-        const float slope = alibi_slope(max_bias, node.ne[2], row.i2);
+        if (mask == nullptr) {
+            return scale > 0 ? use(PlainLogits{from, scale}) : use(ScaledLogits{from, scale});
+        }
+        const float slope = alibi_slope(params.max_bias, node.ne[2], row.i2);
         const auto* weights = at<const std::byte>(*mask, range.begin, row.i1, row.i2 % mask->ne[2],
                                                   row.i3 % mask->ne[3]);
         if (mask->type == GGML_TYPE_F32) {
-            return soften(Logits<Mask<F32Rows>>{from, scale, {weights, slope}}, to, n);
+            return use(MaskedLogits<F32Rows>{from, scale, weights, slope});
         }
-        return soften(Logits<Mask<F16Rows>>{from, scale, {weights, slope}}, to, n);
-    };
-    work_in_pieces<SoftPart>(
-        node, task, measure,
-        [&](Row row, std::span<const SoftPart> parts) HWY_ATTR {
-            return SoftRow(parts, sinks == nullptr ? nullptr : at<const float>(*sinks, row.i2));
-        },
-        [&](Row row, Range range, const SoftPart& part, const SoftRow& whole) HWY_ATTR {
-            float* y = row_at<float>(node, row) + range.begin;
-            const auto factor = static_cast<float>(whole.weight_of(part.largest) / whole.sum);
-            map_floats(y, y, range.end - range.begin, [factor](auto d, auto v) HWY_ATTR {
-                return hn::Mul(v, hn::Set(d, factor));
-            });
+        return use(MaskedLogits<F16Rows>{from, scale, weights, slope});
+    }
+
+    /// The largest logit is in the units of the logits until the piece is refined.
+    SoftPart measure(const Row& row, Range range) const {
+        const std::int64_t n = range.end - range.begin;
+        return with_logits(row, range, [n](const auto& logits) HWY_ATTR {
+            return SoftPart{0, largest_of(logits, n)};
         });
+    }
+
+    void refine(const Row& row, Range range, SoftPart& part) const {
+        float* y = row_at<float>(node, row) + range.begin;
+        const std::int64_t n = range.end - range.begin;
+        // Where nothing counts any base will do, but infinity minus infinity would not.
+        const float base = part.largest == kNever ? 0 : part.largest;
+        part = with_logits(row, range, [=](const auto& logits) HWY_ATTR {
+            const float largest = base == 0 ? part.largest : base * logits.unit;
+            return SoftPart{exponentials(logits, y, n, base), largest};
+        });
+    }
+
+    SoftRow combine(const Row& row, std::span<const SoftPart> parts) const {
+        const Tensor* sinks = node.src[2];
+        return SoftRow::of(parts, sinks == nullptr ? nullptr : at<const float>(*sinks, row.i2));
+    }
+
+    void finish(const Row& row, Range range, const SoftPart& part, const SoftRow& whole) const {
+        float* y = row_at<float>(node, row) + range.begin;
+        const auto factor = static_cast<float>(whole.weight_of(part.largest) / whole.sum);
+        map_floats(y, y, range.end - range.begin,
+                   [factor](auto d, auto v) HWY_ATTR { return hn::Mul(v, hn::Set(d, factor)); });
+    }
+};
+
+void soft_max(const Tensor& node, const Task& task) {
+    work_in_pieces<SoftPart>(node, task, SoftMaxSteps{node});
 }
 
 /// dx = scale * y * (dy - sum(y * dy))
 void soft_max_back(const Tensor& node, const Task& task) {
     const float scale = unpack<ops::SoftMaxBack::Params>(node).scale;
     const std::int64_t n = node.ne[0];
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         const float* dy = row_at<const float>(*node.src[0], row);
         const float* y = row_at<const float>(*node.src[1], row);
         const auto sum = static_cast<float>(sum_of_products(dy, y, n));

@@ -65,6 +65,17 @@ TEST(CpuSoftMax, NeedsNoMask) {
     expect_result(bench, *y, expected_of(*y), 1e-5, 1e-9);
 }
 
+TEST(CpuSoftMax, TakesAnyScale) {
+    for (const float scale : {0.125f, -0.5f, 0.0f, 30.0f}) {
+        for (const std::int64_t n : {5, 70, 4100}) {
+            Workbench bench;
+            Tensor* x = bench.random(GGML_TYPE_F32, {n, 3, 2, 1}, -9, 9);
+            Tensor* y = bench.node<ops::SoftMax>({.scale = scale}, {x});
+            expect_result(bench, *y, expected_of(*y), 3e-5, 1e-12);
+        }
+    }
+}
+
 /// Pieces of a long row may have far smaller logits than others, or none that counts.
 TEST(CpuSoftMax, SharesLongRowsAndGivesTheSameBits) {
     constexpr std::int64_t n = 9001;

@@ -105,7 +105,7 @@ void run_argsort(const Tensor& node, const Task& task) {
     const bool falling = unpack<ops::Argsort::Params>(node).order == GGML_SORT_ORDER_DESC;
     const std::int64_t n = node.ne[0];
     Key* keys = keys_of(task, argsort_keys(*node.src[0]));
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         make_keys(row_at<const float>(*node.src[0], row), n, falling, keys);
         sort_keys(keys, keys + n, n);
         std::transform(keys, keys + n, row_at<std::int32_t>(node, row), index_of);
@@ -155,7 +155,7 @@ void keep_largest(const float* x, std::int64_t n, std::int64_t k, Key* keys, std
 void run_top_k(const Tensor& node, const Task& task) {
     const std::int64_t n = node.src[0]->ne[0], k = node.ne[0], room = top_k_keys(node);
     Key* keys = keys_of(task, room);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         keep_largest(row_at<const float>(*node.src[0], row), n, k, keys, room);
         std::transform(keys, keys + k, row_at<std::int32_t>(node, row), index_of);
     });

@@ -31,49 +31,74 @@ HWY_INLINE hn::Vec<DD> add_lanes(DD dd, hn::Vec<DD> total, V sum) {
 #endif
 }
 
-/// Sum of `term(d, i)` over i < n, where the term gives floats i and up in as many lanes as d has.
-/// The order of additions depends on n and on the instruction set only.
-template <class Term>
-HWY_INLINE double sum_terms(std::int64_t n, Term term) {
+/// Elements from `i` on that a sum by whole vectors leaves out.
+template <class AddTerm>
+HWY_INLINE double sum_one_by_one(std::int64_t i, std::int64_t n, AddTerm add_term) {
+    const hn::CappedTag<float, 1> single;
+    double sum = 0;
+    for (; i < n; ++i) {
+        sum += static_cast<double>(hn::GetLane(add_term(single, hn::Zero(single), i)));
+    }
+    return sum;
+}
+
+/// Every term in double: for terms so large that a few of them overflow.
+template <class AddTerm>
+HWY_NOINLINE double sum_large_terms(std::int64_t n, AddTerm add_term) {
     const hn::ScalableTag<float> df;
     const hn::ScalableTag<double> dd;
-    const hn::CappedTag<float, 1> single;
     const auto step = static_cast<std::int64_t>(hn::Lanes(df));
+    auto total = hn::Zero(dd);
+    std::int64_t i = 0;
+    for (; i + step <= n; i += step) total = add_lanes(dd, total, add_term(df, hn::Zero(df), i));
+    return hn::GetLane(hn::SumOfLanes(dd, total)) + sum_one_by_one(i, n, add_term);
+}
+
+/// Sum of the terms i < n, where `add_term(d, sum, i)` adds floats i and up, as many as d has
+/// lanes. The order of additions depends on n and on the instruction set only.
+template <class AddTerm>
+HWY_INLINE double sum_terms(std::int64_t n, AddTerm add_term) {
+    const hn::ScalableTag<float> df;
+    const hn::ScalableTag<double> dd;
+    const auto step = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto zero = hn::Zero(df);
     auto total = hn::Zero(dd);
     std::int64_t i = 0;
     const std::int64_t whole = n - n % (4 * step);
     while (i < whole) {
         const std::int64_t stretch = 4 * step * kFloatsPerLane;
         const std::int64_t end = whole - i < stretch ? whole : i + stretch;
-        auto sum0 = hn::Zero(df), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+        auto sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
         for (; i < end; i += 4 * step) {
-            sum0 = hn::Add(sum0, term(df, i));
-            sum1 = hn::Add(sum1, term(df, i + step));
-            sum2 = hn::Add(sum2, term(df, i + 2 * step));
-            sum3 = hn::Add(sum3, term(df, i + 3 * step));
+            sum0 = add_term(df, sum0, i);
+            sum1 = add_term(df, sum1, i + step);
+            sum2 = add_term(df, sum2, i + 2 * step);
+            sum3 = add_term(df, sum3, i + 3 * step);
         }
         total = add_lanes(dd, total, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
     }
-    for (; i + step <= n; i += step) total = add_lanes(dd, total, term(df, i));
-    double sum = hn::GetLane(hn::SumOfLanes(dd, total));
-    for (; i < n; ++i) sum += static_cast<double>(hn::GetLane(term(single, i)));
-    return sum;
+    for (; i + step <= n; i += step) total = add_lanes(dd, total, add_term(df, zero, i));
+    const double sum = hn::GetLane(hn::SumOfLanes(dd, total)) + sum_one_by_one(i, n, add_term);
+    const bool is_finite = sum - sum == 0;
+    return HWY_LIKELY(is_finite) ? sum : sum_large_terms(n, add_term);
 }
 
 inline double sum_of(const float* x, std::int64_t n) {
-    return sum_terms(n, [x](auto d, std::int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); });
+    return sum_terms(n, [x](auto d, auto sum, std::int64_t i)
+                            HWY_ATTR { return hn::Add(sum, hn::LoadU(d, x + i)); });
 }
 
 inline double sum_of_products(const float* a, const float* b, std::int64_t n) {
-    return sum_terms(n, [a, b](auto d, std::int64_t i)
-                            HWY_ATTR { return hn::Mul(hn::LoadU(d, a + i), hn::LoadU(d, b + i)); });
+    return sum_terms(n, [a, b](auto d, auto sum, std::int64_t i) HWY_ATTR {
+        return hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+    });
 }
 
 /// Sum of (x - centre)^2.
 inline double sum_of_squares(const float* x, std::int64_t n, float centre) {
-    return sum_terms(n, [x, centre](auto d, std::int64_t i) HWY_ATTR {
+    return sum_terms(n, [x, centre](auto d, auto sum, std::int64_t i) HWY_ATTR {
         const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, centre));
-        return hn::Mul(distance, distance);
+        return hn::MulAdd(distance, distance, sum);
     });
 }
 

@@ -83,7 +83,7 @@ void cross_entropy(const Tensor& node, const Task& task) {
     auto* scores = reinterpret_cast<double*>(task.scratch);
     const Range range = task.share(rows);
     std::int64_t next = range.begin;
-    for_rows(logits, range, [&](Row row) HWY_ATTR {
+    for_rows(logits, range, [&](const Row& row) HWY_ATTR {
         scores[next++] = row_score(row_at<const float>(logits, row),
                                    row_at<const float>(labels, row), logits.ne[0]);
     });
@@ -99,7 +99,7 @@ void cross_entropy_back(const Tensor& node, const Task& task) {
     const float gradient = *static_cast<const float*>(node.src[0]->data);
     const float weight = gradient / static_cast<float>(row_count(logits));
     const std::int64_t n = logits.ne[0];
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         const float* x = row_at<const float>(logits, row);
         float* y = row_at<float>(node, row);
         const auto share = static_cast<float>(1.0 / exponentials(x, largest(x, n), y, true, n));

@@ -20,7 +20,7 @@ std::vector<double> soft_max(const Tensor& x, const Row& row) {
 /// Rows of labels that sum to 1.
 Tensor* make_labels(Workbench& bench, const Extents& extent) {
     Tensor* labels = bench.random(GGML_TYPE_F32, extent, 0, 1);
-    for_rows(*labels, {0, row_count(*labels)}, [&](Row row) {
+    for_rows(*labels, {0, row_count(*labels)}, [&](const Row& row) {
         auto* values = row_at<float>(*labels, row);
         float sum = 0;
         for (std::int64_t i = 0; i < extent[0]; ++i) sum += values[i];
@@ -39,7 +39,7 @@ TEST(CrossEntropy, IsTheMeanOverRows) {
         Tensor* logits = bench.random(GGML_TYPE_F32, extent, -100, 100);
         Tensor* labels = make_labels(bench, extent);
         double expected = 0;
-        for_rows(*logits, {0, row_count(*logits)}, [&](Row row) {
+        for_rows(*logits, {0, row_count(*logits)}, [&](const Row& row) {
             const std::vector<double> shares = soft_max(*logits, row);
             for (std::int64_t i = 0; i < extent[0]; ++i) {
                 // Logarithms of shares that are too small for a double would be infinite.
@@ -77,7 +77,7 @@ TEST(CrossEntropy, FollowsThePitchOfRows) {
         bench.slice(bench.random(GGML_TYPE_F32, {20, 6, 1, 1}), {3, 1, 0, 0}, {10, 4, 1, 1});
     Tensor* labels = make_labels(bench, {10, 4, 1, 1});
     double expected = 0;
-    for_rows(*logits, {0, 4}, [&](Row row) {
+    for_rows(*logits, {0, 4}, [&](const Row& row) {
         const std::vector<double> shares = soft_max(*logits, row);
         for (std::int64_t i = 0; i < 10; ++i) {
             expected -=
@@ -96,7 +96,7 @@ TEST(CrossEntropyBack, IsTheWeightedDifference) {
         Tensor* logits = bench.random(GGML_TYPE_F32, extent, -100, 100);
         Tensor* labels = make_labels(bench, extent);
         std::vector<double> expected;
-        for_rows(*logits, {0, row_count(*logits)}, [&](Row row) {
+        for_rows(*logits, {0, row_count(*logits)}, [&](const Row& row) {
             const std::vector<double> shares = soft_max(*logits, row);
             for (std::int64_t i = 0; i < extent[0]; ++i) {
                 const double label = value_at(*labels, i, row.i1, row.i2, row.i3);

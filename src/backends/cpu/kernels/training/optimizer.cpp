@@ -66,7 +66,7 @@ void sgd_row(float* weights, const float* gradient, const float* values, std::in
 
 void adamw(const Tensor& node, const Task& task) {
     const auto* values = static_cast<const float*>(node.src[4]->data);
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         adamw_row({row_at<float>(node, row), row_at<const float>(*node.src[1], row),
                    row_at<float>(*node.src[2], row), row_at<float>(*node.src[3], row)},
                   values, node.ne[0]);
@@ -75,7 +75,7 @@ void adamw(const Tensor& node, const Task& task) {
 
 void sgd(const Tensor& node, const Task& task) {
     const auto* values = static_cast<const float*>(node.src[2]->data);
-    for_rows(node, task.share(row_count(node)), [&](Row row) HWY_ATTR {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         sgd_row(row_at<float>(node, row), row_at<const float>(*node.src[1], row), values,
                 node.ne[0]);
     });

@@ -110,7 +110,7 @@ void run(const Transposed& conv, const Task& task) {
     std::byte* sums = task.scratch + conv.rounded_size();
     if (conv.rounded_size() > 0) {
         rounded.use_rounded(reinterpret_cast<const float*>(task.scratch));
-        for_rows(conv.x, task.share(row_count(conv.x)), [&](Row row) {
+        for_rows(conv.x, task.share(row_count(conv.x)), [&](const Row& row) {
             const std::int64_t number = (row.i3 * conv.x.ne[2] + row.i2) * conv.x.ne[1] + row.i1;
             round_to_f16_row(row_at<const float>(conv.x, row),
                              reinterpret_cast<float*>(task.scratch) + number * conv.x.ne[0],

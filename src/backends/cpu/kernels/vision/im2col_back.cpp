@@ -59,7 +59,7 @@ void add_row(const Folding& folding, float* to, std::int64_t position_y, std::in
 void run(const Tensor& node, const Task& task) {
     const Folding folding(node);
     const SlidingVolume::Axis& height = folding.volume.height;
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         float* to = row_at<float>(node, row);
         std::memset(to, 0, static_cast<std::size_t>(node.ne[0]) * sizeof(float));
         if (!folding.is_2d) return add_row(folding, to, 0, 0, row.i1, row.i2);

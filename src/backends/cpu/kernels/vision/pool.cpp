@@ -88,7 +88,7 @@ template <class D, void (*kMaximum)(const Tensor&, Row), void (*kMean)(const Ten
 void run(const Tensor& node, const Task& task) {
     const bool is_mean = unpack<typename D::Params>(node).op == GGML_OP_POOL_AVG;
     for_rows(node, task.share(row_count(node)),
-             [&](Row row) { return is_mean ? kMean(node, row) : kMaximum(node, row); });
+             [&](const Row& row) { return is_mean ? kMean(node, row) : kMaximum(node, row); });
 }
 
 template <class D>

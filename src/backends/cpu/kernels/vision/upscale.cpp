@@ -161,7 +161,7 @@ void run_with(const Tensor& node, const Task& task, bool align_corners) {
     auto* columns = reinterpret_cast<Blend*>(task.scratch + static_cast<std::size_t>(task.index) *
                                                                 columns_size(node));
     for (std::int64_t i = 0; i < node.ne[0]; ++i) std::construct_at(columns + i, across, i);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const Plane from{*node.src[0], plane.nearest(row.i2), batch.nearest(row.i3)};
         const Blend y(down, row.i1);
         for (std::int64_t i = 0; i < node.ne[0]; ++i) {

@@ -21,15 +21,16 @@ void part(const Tensor& node, const Task& task) {
     const auto [across, down, width] = unpack<ops::WinPart::Params>(node);
     const Tensor& x = *node.src[0];
     const std::size_t size = row_size(x.type, x.ne[0]);
-    for_rows(node, task.share(row_count(node)), [&, across = across, width = width](Row row) {
-        const std::int64_t i1 = row.i3 % across * width + row.i1;
-        const std::int64_t i2 = row.i3 / across * width + row.i2;
-        if (i1 < x.ne[1] && i2 < x.ne[2]) {
-            std::memcpy(row_at(node, row), at(x, 0, i1, i2), size);
-        } else {
-            std::memset(row_at(node, row), 0, size);
-        }
-    });
+    for_rows(node, task.share(row_count(node)),
+             [&, across = across, width = width](const Row& row) {
+                 const std::int64_t i1 = row.i3 % across * width + row.i1;
+                 const std::int64_t i2 = row.i3 / across * width + row.i2;
+                 if (i1 < x.ne[1] && i2 < x.ne[2]) {
+                     std::memcpy(row_at(node, row), at(x, 0, i1, i2), size);
+                 } else {
+                     std::memset(row_at(node, row), 0, size);
+                 }
+             });
 }
 
 /// Windows that cover `extent`.
@@ -53,7 +54,7 @@ void unpart(const Tensor& node, const Task& task) {
     const std::int64_t across = window_count(node.ne[1], width);
     const Tensor& x = *node.src[0];
     const std::size_t size = row_size(node.type, node.ne[0]);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const std::int64_t window = row.i2 / width * across + row.i1 / width;
         std::memcpy(row_at(node, row), at(x, 0, row.i1 % width, row.i2 % width, window), size);
     });
@@ -64,7 +65,7 @@ std::string_view get_objection(const Tensor& node) { return rows_objection(node,
 void get_rel_pos(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const std::size_t size = row_size(x.type, x.ne[0]);
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         std::memcpy(row_at(node, row), at(x, 0, node.ne[1] - 1 - row.i1 + row.i2), size);
     });
 }
@@ -82,7 +83,7 @@ std::string_view add_objection(const Tensor& node) {
 void add_rel_pos(const Tensor& node, const Task& task) {
     const Tensor &x = *node.src[0], &pw = *node.src[1], &ph = *node.src[2];
     const std::int64_t n = pw.ne[0];
-    for_rows(node, task.share(row_count(node)), [&](Row row) {
+    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         const std::int64_t query = row.i2 * node.ne[1] + row.i1;
         const float* w = static_cast<const float*>(pw.data) + query * n;
         const float* h = static_cast<const float*>(ph.data) + query * n;
