@@ -59,10 +59,11 @@ double Ceilings::best_rate(int threads, const std::function<double(int, std::siz
 }
 
 double Ceilings::measure_peak_f32(int threads) {
-    double& peak = peaks_[{threads, sizeof(float)}];
-    return peak = std::max(peak, best_rate(threads, [](int, std::size_t rounds) {
-                               return multiply_add_f32(rounds);
-                           }));
+    const double now =
+        best_rate(threads, [](int, std::size_t rounds) { return multiply_add_f32(rounds); });
+    double& best = peaks_[{threads, sizeof(float)}];
+    best = std::max(best, now);
+    return now;
 }
 
 double Ceilings::peak_f32(int threads) {
@@ -112,8 +113,10 @@ std::size_t Ceilings::rounded(std::size_t bytes) const {
 }
 
 double Ceilings::measure_read(int threads, std::size_t bytes) {
-    double& rate = reads_[{threads, rounded(bytes)}];
-    return rate = std::max(rate, bandwidth(threads, rounded(bytes), false));
+    const double now = bandwidth(threads, rounded(bytes), false);
+    double& best = reads_[{threads, rounded(bytes)}];
+    best = std::max(best, now);
+    return now;
 }
 
 double Ceilings::read(int threads, std::size_t bytes) {
@@ -122,8 +125,10 @@ double Ceilings::read(int threads, std::size_t bytes) {
 }
 
 double Ceilings::measure_copy(int threads, std::size_t bytes) {
-    double& rate = copies_[{threads, rounded(bytes)}];
-    return rate = std::max(rate, bandwidth(threads, rounded(bytes), true));
+    const double now = bandwidth(threads, rounded(bytes), true);
+    double& best = copies_[{threads, rounded(bytes)}];
+    best = std::max(best, now);
+    return now;
 }
 
 double Ceilings::copy(int threads, std::size_t bytes) {

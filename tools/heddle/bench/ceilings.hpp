@@ -11,8 +11,8 @@ namespace heddle::tool::bench {
 
 /// What the processor can do at most, measured here and now. All figures are per second.
 ///
-/// Each is measured when it is first asked for. `measure_*` do so again and keep the better one, so
-/// that a moment in which other programs had the processor does not decide.
+/// Each is measured when it is first asked for. `measure_*` do so again, give what it is now, and
+/// keep the better one, so that a moment in which other programs had the processor does not decide.
 class Ceilings {
 public:
     /// Arrays are at most `most_bytes` long.

@@ -133,7 +133,8 @@ private:
     }
 
     void add_row(const Case& what, int threads, double flops, const std::vector<Seconds>& seconds) {
-        const double peak = ceilings_.measure_peak_f32(threads);
+        ceilings_.measure_peak_f32(threads);
+        const double peak = ceilings_.peak_f32(threads);
         std::vector<double> speeds;
         for (const Seconds& each : seconds) {
             speeds.push_back(flops / each.chosen(options_.common.by_median));

@@ -102,7 +102,8 @@ private:
         for (std::size_t i = 0; i < prompt.size(); ++i) {
             prompt[i] = static_cast<Token>(static_cast<std::int64_t>(3 + i * 7) % words);
         }
-        std::vector<double> prefills, decodes;
+        std::vector<double> prefills;
+        std::vector<Decode> decodes;
         const int rounds = options_.common.quick ? 1 : 4;
         for (int round = 0; round <= rounds; ++round) {
             generator.forget();
@@ -110,39 +111,56 @@ private:
             HEDDLE_TRY(generator.read(prompt));
             if (round > 0) prefills.push_back(now() - begin);  // the first finds nothing prepared
             ceilings_.measure_peak_f32(threads);
-            ceilings_.measure_read(threads, ceilings_.memory_bytes());
+            const double before = measure_memory(threads);
             // The first word needs another graph than the prompt.
             HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
+            std::vector<double> words_read;
             for (std::int64_t i = 1; i < tokens_; ++i) {
                 begin = now();
                 HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
-                if (round > 0) decodes.push_back(now() - begin);
+                words_read.push_back(now() - begin);
             }
+            const double memory = std::max(before, measure_memory(threads));
+            if (round > 0) decodes.push_back({chosen(words_read), memory});
         }
         return add_row(generator, name, threads, chosen(prefills), chosen(decodes));
     }
 
-    double chosen(std::vector<double>& times) const {
+    double measure_memory(int threads) {
+        return ceilings_.measure_read(threads, ceilings_.memory_bytes());
+    }
+
+    /// Reading words one by one, beside what memory gave at the time: it may change by half from
+    /// one minute to the next where machines share it.
+    struct Decode {
+        double seconds;  ///< of one word
+        double memory;   ///< bytes per second
+
+        auto operator<=>(const Decode&) const = default;
+    };
+
+    template <class Time>
+    Time chosen(std::vector<Time>& times) const {
         std::ranges::sort(times);
         return options_.common.by_median ? times[times.size() / 2] : times.front();
     }
 
     Result<> add_row(Generator& generator, const std::string& name, int threads, double prefill,
-                     double decode) {
+                     const Decode& decode) {
         HEDDLE_TRY_ASSIGN(const auto reading,
                           Generator::describe(generator.model(), prompt_, prompt_));
         HEDDLE_TRY_ASSIGN(const auto writing,
                           Generator::describe(generator.model(), 1, prompt_ + tokens_ / 2));
         const double flops = work_of(reading.graph.c()).flops;
         const double bytes = bytes_per_token(writing.graph.c());
-        const double ideal = ceilings_.memory(threads) / bytes;
+        const double ideal = decode.memory / bytes;
         // What other devices can do at most is not known.
         const auto on_host = [&](double value) {
             return is_host_ ? Report::Value(value) : Report::Value();
         };
         report_.add({name, std::int64_t{threads}, static_cast<double>(prompt_) / prefill,
                      flops / prefill, on_host(flops / prefill / ceilings_.peak_f32(threads)),
-                     1 / decode, bytes, on_host(ideal), on_host(1 / decode / ideal),
+                     1 / decode.seconds, bytes, on_host(ideal), on_host(1 / decode.seconds / ideal),
                      places_text(generator.model().places())});
         return ok();
     }

@@ -113,6 +113,7 @@ struct Measured {
     int threads;
     Seconds seconds;  ///< of one time
     Work work;
+    double memory = 0;  ///< bytes per second that memory gave at the time; 0: not known
 
     double flops(bool by_median) const { return work.flops / seconds.chosen(by_median); }
     double bytes(bool by_median) const { return work.bytes / seconds.chosen(by_median); }
@@ -190,30 +191,40 @@ private:
             progress.step(what.op + " " + what.type);
             if (workload.is_declined()) continue;
             target_.set_threads(threads);
+            const double before = is_host_ && what.from_memory ? measure_memory(threads) : 0;
             HEDDLE_TRY_ASSIGN(Seconds seconds, measure(Effort::of(options_.common.quick),
                                                        [&] { return workload.run(); }));
             seconds.best /= workload.times();
             seconds.median /= workload.times();
-            measured_.push_back({&what, threads, seconds, workload.work()});
+            measured_.push_back({&what, threads, seconds, workload.work(), before});
             if (is_host_) measure_ceilings(measured_.back());
         }
         return ok();
     }
 
     /// What is read again and again; caches hold it if it is little.
-    std::size_t bytes_read(const Measured& measured) const {
-        return measured.what->from_memory ? ceilings_.memory_bytes()
-                                          : static_cast<std::size_t>(measured.work.bytes);
+    static std::size_t bytes_read(const Measured& measured) {
+        return static_cast<std::size_t>(measured.work.bytes);
     }
 
-    /// Beside the case, so that what disturbs one disturbs the other.
-    void measure_ceilings(const Measured& beside) {
+    double measure_memory(int threads) {
+        return ceilings_.measure_read(threads, ceilings_.memory_bytes());
+    }
+
+    /// Beside the case, so that what disturbs one disturbs the other. What memory gives may change
+    /// by half from one minute to the next where machines share it: it is never taken from another
+    /// time.
+    void measure_ceilings(Measured& beside) {
         if (beside.what->beside_copy) {
             ceilings_.measure_copy(beside.threads, static_cast<std::size_t>(beside.work.bytes));
             return;
         }
         ceilings_.measure_peak_f32(beside.threads);
-        ceilings_.measure_read(beside.threads, bytes_read(beside));
+        if (beside.what->from_memory) {
+            beside.memory = std::max(beside.memory, measure_memory(beside.threads));
+        } else {
+            ceilings_.measure_read(beside.threads, bytes_read(beside));
+        }
     }
 
     Limit limit_of(const Measured& measured) {
@@ -227,7 +238,9 @@ private:
             return copy > 0 ? Limit{bytes / copy, "copy"} : Limit{};
         }
         const double peak = ceilings_.peak_f32(threads);
-        const double memory = ceilings_.read(threads, bytes_read(measured));
+        const double memory = measured.what->from_memory
+                                  ? measured.memory
+                                  : ceilings_.read(threads, bytes_read(measured));
         const bool waits_for_memory = measured.work.flops * memory < measured.work.bytes * peak;
         if (!waits_for_memory) return {flops / peak, "P"};
         return {bytes / memory, measured.what->from_memory ? "B" : "read"};
