@@ -18,5 +18,8 @@ foreach(kind IN ITEMS LIBRARY INCLUDE PACKAGE)
 endforeach()
 set(ENV{PKG_CONFIG_LIBDIR} ${HEDDLE_ARM_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
 
-# The processor with everything that the emulator knows.
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
+# Which processor is emulated, QEMU_CPU says; without it, one with everything that the emulator knows.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
+
+# Older compilers passed some arguments in another way. All that is linked here is from one compiler.
+set(CMAKE_CXX_FLAGS_INIT -Wno-psabi)

@@ -18,17 +18,17 @@
 #endif
 
 #undef HEDDLE_HAS_BYTE_PRODUCTS
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-#define HEDDLE_HAS_BYTE_PRODUCTS 1
-#elif HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)
 #define HEDDLE_HAS_BYTE_PRODUCTS 1
 #else
 #define HEDDLE_HAS_BYTE_PRODUCTS 0
 #endif
 
-// There may be an instruction for products of all bytes.
+// There may be an instruction for products of all bytes. On Arm it is GCC alone that lets through
+// what the processor it compiles for does not have.
 #undef HEDDLE_HAS_FUSED_BYTES
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON && HWY_COMPILER_GCC_ACTUAL)
 #define HEDDLE_HAS_FUSED_BYTES 1
 #else
 #define HEDDLE_HAS_FUSED_BYTES 0
@@ -99,27 +99,46 @@ struct FusedBytes {
 };
 #elif HEDDLE_HAS_FUSED_BYTES
 /// What processors have beyond Highway's target, which promises none of it: the compiler cannot be
-/// asked for these instructions by name, and the assembler must be told that they are meant.
+/// asked for these instructions by name.
 struct ArmExtras {
     static bool has_dot_products() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
     static bool has_mixed_signs() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
 };
 
+// The assembler must be told that they are meant, without taking back what the compiler allows.
+#if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_DOTPROD)
+#define HEDDLE_ARM_EXTRAS ""
+#elif defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_SVE)
+#define HEDDLE_ARM_EXTRAS ".arch_extension dotprod\n\t.arch_extension i8mm\n\t"
+#else
+#define HEDDLE_ARM_EXTRAS ".arch armv8.2-a+crypto+dotprod+i8mm\n\t"
+#endif
+
 /// Asked once, for kernels that cannot be compiled in two forms.
 static const bool kHasDotProducts = ArmExtras::has_dot_products();
 
-/// Four products of signed bytes at a time: exact if no unsigned byte is above 127.
-struct SignedBytes {
-    static constexpr bool kTakesAllBytes = false;
+/// Four products at a time: of unsigned by signed bytes, or else of signed ones only, which is
+/// exact if no unsigned byte is above 127.
+template <bool kMixesSigns>
+struct DotBytes {
+    static constexpr bool kTakesAllBytes = kMixesSigns;
 
-    static bool is_there() { return ArmExtras::has_dot_products(); }
+    static bool is_there() {
+        return kMixesSigns ? ArmExtras::has_mixed_signs() : ArmExtras::has_dot_products();
+    }
 
     static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
                                                       hn::Vec<WordLanes> other,
                                                       hn::Vec<WordLanes> sum) {
-        asm(".arch armv8.2-a+crypto+dotprod+i8mm\n\tsdot %0.4s, %1.16b, %2.16b"
-            : "+w"(sum.raw)
-            : "w"(bytes.raw), "w"(other.raw));
+        if constexpr (kMixesSigns) {
+            asm(HEDDLE_ARM_EXTRAS "usdot %0.4s, %1.16b, %2.16b"
+                : "+w"(sum.raw)
+                : "w"(bytes.raw), "w"(other.raw));
+        } else {
+            asm(HEDDLE_ARM_EXTRAS "sdot %0.4s, %1.16b, %2.16b"
+                : "+w"(sum.raw)
+                : "w"(bytes.raw), "w"(other.raw));
+        }
         return sum;
     }
 
@@ -129,28 +148,9 @@ struct SignedBytes {
         return multiply_add(bytes, hn::Set(WordLanes(), *four), sum);
     }
 };
-
-/// The same of unsigned by signed bytes, all of them.
-struct FusedBytes {
-    static constexpr bool kTakesAllBytes = true;
-
-    static bool is_there() { return ArmExtras::has_mixed_signs(); }
-
-    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
-                                                      hn::Vec<WordLanes> other,
-                                                      hn::Vec<WordLanes> sum) {
-        asm(".arch armv8.2-a+crypto+dotprod+i8mm\n\tusdot %0.4s, %1.16b, %2.16b"
-            : "+w"(sum.raw)
-            : "w"(bytes.raw), "w"(other.raw));
-        return sum;
-    }
-
-    static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
-                                                      const std::int32_t* four,
-                                                      hn::Vec<WordLanes> sum) {
-        return multiply_add(bytes, hn::Set(WordLanes(), *four), sum);
-    }
-};
+using SignedBytes = DotBytes<false>;
+using FusedBytes = DotBytes<true>;
+#undef HEDDLE_ARM_EXTRAS
 #endif
 
 /// `use` of the best products that this processor has for unsigned bytes up to `kMost`: of an
@@ -160,7 +160,7 @@ auto with_best_products(Use use) -> decltype(use(PairedBytes())) {
 #if HEDDLE_HAS_FUSED_BYTES
     if (FusedBytes::is_there()) return use(FusedBytes());
 #endif
-#if HWY_ARCH_ARM_A64
+#if HWY_ARCH_ARM_A64 && HEDDLE_HAS_FUSED_BYTES
     if constexpr (kMost <= 127) {
         if (SignedBytes::is_there()) return use(SignedBytes());
     }

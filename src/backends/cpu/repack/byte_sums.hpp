@@ -84,7 +84,7 @@ private:
 };
 #endif
 
-#if !HWY_ARCH_X86 || HWY_TARGET == HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
 /// Signed codes.
 struct SignedSum {
     static constexpr bool kIsSigned = true;
@@ -93,15 +93,25 @@ struct SignedSum {
     HWY_INLINE SignedSum() : words(hn::Zero(WordLanes())) {}
 
     HWY_INLINE void add(int, ByteVec bytes, const std::int32_t* four) {
-#if HWY_ARCH_X86
         // The sign goes to the other factor, which is never -128.
         const auto other = hn::Set(WordLanes(), *four);
         const auto pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes.raw),
                                                 _mm256_sign_epi8(other.raw, bytes.raw));
         words = hn::Add(words, WordVec{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
-#else
-        words = PairedBytes::multiply_add(bytes, four, words);
-#endif
+    }
+    HWY_INLINE WordVec get(int) const { return words; }
+};
+#elif !HWY_ARCH_X86
+/// Signed codes, by products that take their bytes for signed ones too.
+template <class Products>
+struct SignedSum {
+    static constexpr bool kIsSigned = true;
+    WordVec words;
+
+    HWY_INLINE SignedSum() : words(hn::Zero(WordLanes())) {}
+
+    HWY_INLINE void add(int, ByteVec bytes, const std::int32_t* four) {
+        words = Products::multiply_add(bytes, four, words);
     }
     HWY_INLINE WordVec get(int) const { return words; }
 };

@@ -381,10 +381,13 @@ RepackKernel strip_kernel() {
     constexpr bool kIsSigned = Format<false>::kMostCode > 127;
 #if HWY_ARCH_X86
     using Sum = std::conditional_t<kIsSigned, SignedSum, PairedSum<Format<false>::kMostCode> >;
-#else
-    using Sum = SignedSum;
-#endif
     return kernel_with<Format<kIsSigned>, Sum>();
+#else
+#if HEDDLE_HAS_FUSED_BYTES
+    if (SignedBytes::is_there()) return kernel_with<Format<kIsSigned>, SignedSum<SignedBytes> >();
+#endif
+    return kernel_with<Format<kIsSigned>, SignedSum<PairedBytes> >();
+#endif
 #endif
 }
 
