@@ -126,6 +126,10 @@ void turn_table(const TokenAngles& token, float fastest) {
 /// Heads of one token that are turned together: they share what is loaded from the table.
 inline constexpr std::int64_t kHeadsTogether = 4;
 
+/// More than this does not come from a near cache: then one head after the other is faster, as the
+/// processor sees where that leads.
+inline constexpr std::size_t kNearBytes = 512 * 1024;
+
 /// Rows of floats `pitch` bytes apart.
 template <class T>
 struct Heads {
@@ -219,7 +223,8 @@ void turn_heads(const RopeAngles& angles, const Tensor& x, const Tensor& y, Rang
             return std::pair(Heads<const float>{at<float>(x, 0, i, token.i2, token.i3), x.nb[1]},
                              Heads<float>{at<float>(y, 0, i, token.i2, token.i3), y.nb[1]});
         };
-        for (; head + kHeadsTogether <= heads.end; head += kHeadsTogether) {
+        const bool is_near = byte_size(y) <= kNearBytes;
+        for (; is_near && head + kHeadsTogether <= heads.end; head += kHeadsTogether) {
             const auto [from, to] = rows_of(head);
             turn_rows<kHeadsTogether>(angles, from, to, n, table);
         }
