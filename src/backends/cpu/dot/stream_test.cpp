@@ -162,7 +162,9 @@ TEST(CpuStream, OfPlainRowsWorksAtEveryLength) {
     for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
         SCOPED_TRACE(std::string(name_of(type)));
         for (std::size_t n = 1; n <= 140; ++n) {  // past four times the widest vector
-            const auto [rows, held] = as_plain(type, std::span(x).first(kRows * n));
+            const auto made = as_plain(type, std::span(x).first(kRows * n));
+            const Row& rows = made.first;
+            const std::vector<float>& held = made.second;
             const auto column = as_plain(type, std::span(y).first(n)).second;
             const auto length = static_cast<std::int64_t>(n);
             for_each_target([&] {
