@@ -371,11 +371,8 @@ template <class Format, class Products>
 void stream(const Panel& panel, const std::byte* column, float* out) {
     const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
     const std::int64_t count = panel.depth / QK_K;
-    for_rows_in_thirds(panel, [&](const RowsInThirds& at) HWY_ATTR {
-        const auto row = [&](std::size_t i) {
-            return panel.rows + static_cast<std::size_t>(at[i]) * panel.pitch;
-        };
-        const std::byte *row0 = row(0), *row1 = row(1), *row2 = row(2);
+    for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
+        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
         RowSum<Format, Products> sum0, sum1, sum2;
         for (std::int64_t i = 0; i < count; ++i) {
             const std::size_t block = static_cast<std::size_t>(i) * sizeof(typename Format::Block);
@@ -383,9 +380,9 @@ void stream(const Panel& panel, const std::byte* column, float* out) {
             sum1.add(row1 + block, columns[i]);
             sum2.add(row2 + block, columns[i]);
         }
-        out[at[0]] = sum0.get();
-        out[at[1]] = sum1.get();
-        out[at[2]] = sum2.get();
+        out[rows.at[0]] = sum0.get();
+        out[rows.at[1]] = sum1.get();
+        out[rows.at[2]] = sum2.get();
     });
 }
 

@@ -35,16 +35,14 @@ HWY_INLINE void load_four(D d, const F16* from, V& x0, V& x1, V& x2, V& x3) {
 }
 #endif
 
-/// Rows `at` of the panel, each times the column.
+/// Three rows, each times the column.
 template <class T, class B>
-HWY_INLINE void stream_three(const Panel& panel, const RowsInThirds& at, const B* b, float* out) {
+HWY_INLINE void stream_three(const Panel& panel, const RowsInThirds& rows, const B* b, float* out) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const auto row = [&](std::size_t i) {
-        return reinterpret_cast<const T*>(panel.rows +
-                                          static_cast<std::size_t>(at[i]) * panel.pitch);
-    };
-    const T *a0 = row(0), *a1 = row(1), *a2 = row(2);
+    const auto* a0 = reinterpret_cast<const T*>(rows.row[0]);
+    const auto* a1 = reinterpret_cast<const T*>(rows.row[1]);
+    const auto* a2 = reinterpret_cast<const T*>(rows.row[2]);
     // Names of their own because vectors of some machines cannot stand in arrays.
     auto even0 = hn::Zero(lanes), even1 = even0, even2 = even0;
     auto odd0 = even0, odd1 = even0, odd2 = even0;
@@ -67,16 +65,16 @@ HWY_INLINE void stream_three(const Panel& panel, const RowsInThirds& at, const B
         for (std::int64_t k = i; k < panel.depth; ++k) total += to_float(a[k]) * to_float(b[k]);
         to = total;
     };
-    finish(a0, even0, odd0, out[at[0]]);
-    finish(a1, even1, odd1, out[at[1]]);
-    finish(a2, even2, odd2, out[at[2]]);
+    finish(a0, even0, odd0, out[rows.at[0]]);
+    finish(a1, even1, odd1, out[rows.at[1]]);
+    finish(a2, even2, odd2, out[rows.at[2]]);
 }
 
 template <class T, class B>
 void stream_plain(const Panel& panel, const std::byte* column, float* out) {
     const auto* b = reinterpret_cast<const B*>(column);
     for_rows_in_thirds(
-        panel, [&](const RowsInThirds& at) HWY_ATTR { stream_three<T>(panel, at, b, out); });
+        panel, [&](const RowsInThirds& rows) HWY_ATTR { stream_three<T>(panel, rows, b, out); });
 }
 
 // Prepared columns are f32 that halves can hold. As halves they take half the room in a cache.

@@ -305,11 +305,8 @@ void stream(const Panel& panel, const std::byte* column, float* out) {
     constexpr std::size_t kSize = sizeof(typename Format::Block) * kGroup;
     const auto* groups = reinterpret_cast<const ColumnGroup*>(column);
     const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
-    for_rows_in_thirds(panel, [&](const RowsInThirds& at) HWY_ATTR {
-        const auto row = [&](std::size_t i) {
-            return panel.rows + static_cast<std::size_t>(at[i]) * panel.pitch;
-        };
-        const std::byte *row0 = row(0), *row1 = row(1), *row2 = row(2);
+    for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
+        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
         RowSum<Format, Products> sum0, sum1, sum2;
         for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {
             sum0.add(row0, groups[g]);
@@ -324,9 +321,9 @@ void stream(const Panel& panel, const std::byte* column, float* out) {
             }
             return sum.get();
         };
-        out[at[0]] = finish(row0, sum0);
-        out[at[1]] = finish(row1, sum1);
-        out[at[2]] = finish(row2, sum2);
+        out[rows.at[0]] = finish(row0, sum0);
+        out[rows.at[1]] = finish(row1, sum1);
+        out[rows.at[2]] = finish(row2, sum2);
     });
 }
 

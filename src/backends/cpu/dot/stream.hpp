@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,8 +23,11 @@ struct StreamKernel {
     explicit operator bool() const { return multiply != nullptr; }
 };
 
-/// Numbers of rows that are multiplied together.
-using RowsInThirds = std::array<std::int64_t, 3>;
+/// Rows that are multiplied together: their numbers, and where they are.
+struct RowsInThirds {
+    std::int64_t at[3];
+    const std::byte* row[3];
+};
 
 /// The kernel for rows of `type` on the instruction set in use; empty where there is none.
 StreamKernel stream_kernel_of(Type type);
@@ -59,8 +61,13 @@ template <class Body>
 void for_rows_in_thirds(const Panel& panel, Body&& body) {
     const std::int64_t third = (panel.count + 2) / 3, last = panel.count - 1;
     for (std::int64_t r = 0; r < third; ++r) {
-        const std::int64_t second = r + third, other = r + 2 * third;
-        body(RowsInThirds{r, second < last ? second : last, other < last ? other : last});
+        RowsInThirds rows;
+        for (int i = 0; i < 3; ++i) {
+            const std::int64_t number = r + i * third;
+            rows.at[i] = number < last ? number : last;
+            rows.row[i] = panel.rows + static_cast<std::size_t>(rows.at[i]) * panel.pitch;
+        }
+        body(rows);
     }
 }
 
