@@ -17,6 +17,8 @@ int ggml_cpu_has_avx512_vbmi(void) { return used_features().avx512_vbmi; }
 int ggml_cpu_has_avx512_vnni(void) { return used_features().avx512_vnni; }
 int ggml_cpu_has_neon(void) { return used_features().neon; }
 int ggml_cpu_has_arm_fma(void) { return used_features().arm_fma; }
+int ggml_cpu_has_dotprod(void) { return used_features().dotprod; }
+int ggml_cpu_has_matmul_int8(void) { return used_features().matmul_int8; }
 int ggml_cpu_has_sve(void) { return used_features().sve; }
 int ggml_cpu_get_sve_cnt(void) { return used_features().sve_bytes; }
 int ggml_cpu_has_riscv_v(void) { return used_features().riscv_v; }
@@ -28,8 +30,6 @@ int ggml_cpu_has_avx_vnni(void) { return 0; }
 int ggml_cpu_has_avx512_bf16(void) { return 0; }
 int ggml_cpu_has_amx_int8(void) { return 0; }
 int ggml_cpu_has_fp16_va(void) { return 0; }
-int ggml_cpu_has_dotprod(void) { return 0; }
-int ggml_cpu_has_matmul_int8(void) { return 0; }
 int ggml_cpu_has_sme(void) { return 0; }
 int ggml_cpu_has_sme2(void) { return 0; }
 int ggml_cpu_get_rvv_vlen(void) { return 0; }

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "backends/cpu/extras.hpp"
 #include "backends/cpu/hbm_buffer.hpp"
 #include "backends/cpu/isa.hpp"
 #include "core/test_context.hpp"
@@ -62,6 +63,12 @@ TEST(CpuRegistration, ListsTheFeaturesItUses) {
     EXPECT_EQ(names.count("AVX512"), static_cast<std::size_t>(ggml_cpu_has_avx512()));
     EXPECT_EQ(names.count("NEON"), static_cast<std::size_t>(ggml_cpu_has_neon()));
     EXPECT_EQ(names.count("FMA"), static_cast<std::size_t>(ggml_cpu_has_fma()));
+    // Used beside an instruction set that does not promise it.
+    const bool uses_vnni = ggml_cpu_has_avx512() != 0 && has_vnni();
+    EXPECT_EQ(ggml_cpu_has_avx512_vnni() != 0, uses_vnni);
+    EXPECT_EQ(names.count("AVX512_VNNI"), uses_vnni ? 1u : 0u);
+    EXPECT_EQ(names.count("DOTPROD"), static_cast<std::size_t>(ggml_cpu_has_dotprod()));
+    EXPECT_EQ(names.count("MATMUL_INT8"), static_cast<std::size_t>(ggml_cpu_has_matmul_int8()));
 }
 
 TEST(CpuRegistration, LetsInstructionSetsBeChosen) {

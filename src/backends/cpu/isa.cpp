@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "backends/cpu/extras.hpp"
+
 #if defined(__linux__) && defined(__aarch64__)
 #include <sys/prctl.h>
 #endif
@@ -34,9 +36,12 @@ Features features_of(std::int64_t best) {
     has.sse3 = has.ssse3 = best <= HWY_SSE4;
     has.avx = has.avx2 = has.bmi2 = has.f16c = has.fma = best <= HWY_AVX2;
     has.avx512 = best <= HWY_AVX3;
-    has.avx512_vbmi = has.avx512_vnni = best <= HWY_AVX3_DL;
+    has.avx512_vbmi = best <= HWY_AVX3_DL;
+    has.avx512_vnni = has.avx512 && has_vnni();
 #elif HWY_ARCH_ARM
     has.neon = has.arm_fma = best <= HWY_NEON;
+    has.dotprod = has.neon && has_dot_products();
+    has.matmul_int8 = has.neon && has_mixed_signs();
     has.sve = best <= HWY_SVE;
 #if defined(PR_SVE_GET_VL)
     if (has.sve) has.sve_bytes = prctl(PR_SVE_GET_VL) & PR_SVE_VL_LEN_MASK;

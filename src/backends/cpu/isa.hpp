@@ -21,7 +21,7 @@ struct Features {
     bool sse3 = false, ssse3 = false;
     bool avx = false, avx2 = false, bmi2 = false, f16c = false, fma = false;
     bool avx512 = false, avx512_vbmi = false, avx512_vnni = false;
-    bool neon = false, arm_fma = false, sve = false;
+    bool neon = false, arm_fma = false, matmul_int8 = false, sve = false, dotprod = false;
     bool riscv_v = false, vsx = false, wasm_simd = false;
     int sve_bytes = 0;  ///< of a vector
 };

@@ -56,7 +56,9 @@ std::vector<ggml_backend_feature> list_features() {
     add(has.avx512_vnni, "AVX512_VNNI");
     add(has.neon, "NEON");
     add(has.arm_fma, "ARM_FMA");
+    add(has.matmul_int8, "MATMUL_INT8");
     add(has.sve, "SVE");
+    add(has.dotprod, "DOTPROD");
     add(has.sve_bytes > 0, "SVE_CNT", sve_bytes.c_str());
     add(has.riscv_v, "RISCV_V");
     add(has.vsx, "VSX");

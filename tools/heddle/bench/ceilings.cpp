@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "bench/ceiling_kernels.hpp"
 #include "bench/measure.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kGrain = 1024;  ///< of parts of an array that threads take
+constexpr std::size_t kNear = 4 * kMiB;
 
 }  // namespace
 
@@ -84,25 +86,20 @@ double Ceilings::bandwidth(int threads, std::size_t bytes, bool copy) {
     const auto count = static_cast<std::size_t>(threads);
     const std::size_t part = bytes / count / kGrain * kGrain;  // of the array, for one thread
     if (all == nullptr || part == 0) return 0;
-    // Long arrays are taken a piece at a time, so that a whole one need not go undisturbed.
-    const std::size_t piece = std::min(part, 32 * kMiB / count / kGrain * kGrain);
-    std::vector<std::size_t>& next = next_[{threads, bytes}];
-    next.resize(count);
     return best_rate(threads, [&](int thread, std::size_t rounds) {
-        const auto i = static_cast<std::size_t>(thread);
-        std::byte* const own = all + i * part;
-        std::size_t at = next[i];  // of its own: threads must not wait for each other's cache lines
+        std::byte* const own = all + static_cast<std::size_t>(thread) * part;
         for (std::size_t round = 0; round < rounds; ++round) {
-            if (at + piece > part) at = 0;
             if (copy) {
-                std::memcpy(own + part / 2 + at / 2, own + at / 2, piece / 2);
-            } else {
-                read_all(own + at, piece);
+                std::memcpy(own + part / 2, own, part / 2);
+                continue;
             }
-            at += piece;
+            // The places that are read from together lie near each other: far ones may be in the
+            // same bank of a memory chip.
+            for (std::size_t at = 0; at < part; at += kNear) {
+                read_all(own + at, std::min(kNear, part - at));
+            }
         }
-        next[i] = at;
-        return static_cast<double>(piece) * static_cast<double>(rounds);
+        return static_cast<double>(part) * static_cast<double>(rounds);
     });
 }
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 namespace heddle::tool::bench {
 
@@ -53,8 +52,6 @@ private:
     std::unique_ptr<std::byte, Free> array_;
     std::size_t array_bytes_ = 0;
     std::map<Key, double> peaks_, reads_, copies_;
-    /// Where each thread goes on in an array: what was read last is still in a cache.
-    std::map<Key, std::vector<std::size_t>> next_;
 };
 
 }  // namespace heddle::tool::bench

@@ -107,27 +107,17 @@ private:
         const int rounds = options_.common.quick ? 1 : 4;
         for (int round = 0; round <= rounds; ++round) {
             generator.forget();
-            double begin = now();
+            const double begin = now();
             HEDDLE_TRY(generator.read(prompt));
             if (round > 0) prefills.push_back(now() - begin);  // the first finds nothing prepared
             ceilings_.measure_peak_f32(threads);
-            const double before = measure_memory(threads);
             // The first word needs another graph than the prompt.
             HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
-            std::vector<double> words_read;
-            for (std::int64_t i = 1; i < tokens_; ++i) {
-                begin = now();
-                HEDDLE_TRY(generator.read(std::span(prompt).first(1)));
-                words_read.push_back(now() - begin);
-            }
-            const double memory = std::max(before, measure_memory(threads));
-            if (round > 0) decodes.push_back({chosen(words_read), memory});
+            HEDDLE_TRY_ASSIGN(const Decode decode,
+                              read_words(generator, std::span(prompt).first(1), threads));
+            if (round > 0) decodes.push_back(decode);
         }
         return add_row(generator, name, threads, chosen(prefills), chosen(decodes));
-    }
-
-    double measure_memory(int threads) {
-        return ceilings_.measure_read(threads, ceilings_.memory_bytes());
     }
 
     /// Reading words one by one, beside what memory gave at the time: it may change by half from
@@ -138,6 +128,29 @@ private:
 
         auto operator<=>(const Decode&) const = default;
     };
+
+    /// Reads one word after the other: a few, then from memory, a few more, and so on.
+    Result<Decode> read_words(Generator& generator, std::span<const Token> word, int threads) {
+        constexpr std::int64_t kAtOnce = 8;
+        std::vector<Decode> all;
+        double before = measure_memory(threads);
+        for (std::int64_t left = tokens_ - 1; left > 0; left -= kAtOnce) {
+            std::vector<double> seconds;
+            for (std::int64_t i = 0; i < std::min(left, kAtOnce); ++i) {
+                const double begin = now();
+                HEDDLE_TRY(generator.read(word));
+                seconds.push_back(now() - begin);
+            }
+            const double after = measure_memory(threads);
+            all.push_back({chosen(seconds), std::max(before, after)});
+            before = after;
+        }
+        return chosen(all);
+    }
+
+    double measure_memory(int threads) {
+        return ceilings_.measure_read(threads, ceilings_.memory_bytes());
+    }
 
     template <class Time>
     Time chosen(std::vector<Time>& times) const {
