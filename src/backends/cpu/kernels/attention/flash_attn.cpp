@@ -64,8 +64,11 @@ void run(const Tensor& node, const Task& task) {
     const auto attend = tiled ? attend_tiles : attend_rows;
     std::byte* memory = task.scratch + static_cast<std::size_t>(task.index) * size;
     const Results results(a, task.scratch + static_cast<std::size_t>(task.count) * size);
+    std::int64_t foreseen = -1;
     for (std::int64_t piece = task.take(); piece < a.pieces(); piece = task.take()) {
-        attend(a, piece, memory, results);
+        const std::int64_t next = piece + task.count;  // where tasks are equally fast
+        attend(a, {piece, next, piece == foreseen}, memory, results);
+        foreseen = next;
     }
     results.join(task);
 }

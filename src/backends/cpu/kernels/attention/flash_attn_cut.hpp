@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "ops/flash_attn.hpp"
 
@@ -18,6 +19,9 @@ inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 6
 inline std::size_t lines_of_floats(std::int64_t count) {
     return whole_lines(static_cast<std::size_t>(count) * sizeof(float));
 }
+
+/// Turns rows of blocks into f32 for the instruction set in use; null for types without blocks.
+DecodeRow decoder_of(Type type);
 
 /// Query heads that share both keys and values.
 std::int64_t heads_per_group(const Tensor& node);
@@ -68,6 +72,13 @@ struct Attention {
     float slope_of(std::int64_t head) const;
     /// Halves, one for each key; null without a mask.
     const std::uint16_t* mask_row(const Row& row) const;
+};
+
+/// A task's turn to work on a piece.
+struct Turn {
+    std::int64_t piece = 0;
+    std::int64_t next = 0;  ///< what it most likely works on after that; may be no piece at all
+    bool foreseen = false;  ///< this piece was the last turn's next one
 };
 
 /// What a row of q has come to over some keys.

@@ -1,6 +1,5 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention/flash_attn_few.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
@@ -20,6 +19,34 @@ template <class T>
 const T* row_of(const Panel& panel, std::int64_t j) {
     return reinterpret_cast<const T*>(panel.rows + static_cast<std::size_t>(j) * panel.pitch);
 }
+
+/// Asks for rows ahead, a few cache lines in each of `steps` steps.
+class Asking {
+public:
+    HWY_INLINE Asking(const RowsAhead& ahead, std::int64_t steps)
+        : row_(ahead.rows), size_(ahead.size), pitch_(ahead.pitch), left_(ahead.count) {
+        const auto lines = ahead.count * static_cast<std::int64_t>((size_ + kLine - 1) / kLine);
+        lines_ = (lines + steps - 1) / steps;
+    }
+
+    HWY_INLINE void go_on() {
+        for (std::int64_t n = left_ > 0 ? lines_ : 0; n > 0; --n) {
+            __builtin_prefetch(row_ + offset_, 0, 2);  // not into the first cache
+            offset_ += kLine;
+            if (offset_ < size_) continue;
+            offset_ = 0;
+            row_ += pitch_;
+            if (--left_ == 0) return;
+        }
+    }
+
+private:
+    static constexpr std::size_t kLine = 64;
+
+    const std::byte* row_;
+    std::size_t size_, pitch_, offset_ = 0;
+    std::int64_t left_, lines_;
+};
 
 // ---- one query ---------------------------------------------------------------------------------
 
@@ -75,17 +102,20 @@ void add_some_rows(const Panel& panel, const float* weights, float* y) {
 #if !HEDDLE_HAS_STRIPS
 
 template <class T>
-void add_rows(const Panel& panel, const RowsAhead&, const float* const* weights, float* const* y,
-              int count) {
+void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
+              float* const* y, int count) {
+    Asking(ahead, 1).go_on();
     for (int q = 0; q < count; ++q) add_some_rows<T>(panel, weights[q], y[q]);
 }
 
 template <class T>
-void score_rows(const Panel& panel, const RowsAhead&, const float* const* queries,
+void score_rows(const Panel& panel, const RowsAhead& ahead, const float* const* queries,
                 float* const* out, int count) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
+    Asking asking(ahead, panel.count);
     for (std::int64_t j = 0; j < panel.count; ++j) {
+        asking.go_on();
         const T* row = row_of<T>(panel, j);
         for (int q = 0; q < count; ++q) {
             auto sum = hn::Zero(lanes);
@@ -108,127 +138,136 @@ using V = hn::Vec<decltype(kLanes)>;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
 constexpr std::int64_t kPair = 2 * kVector;
 
-/// The elements of a row from `i` on, a multiple of `kPair`.
-template <class T>
-HWY_INLINE void load_pair(const T* row, std::int64_t i, V& low, V& high) {
-    low = load_element(kLanes, row, i);
-    high = load_element(kLanes, row, i + kVector);
-}
-HWY_INLINE void load_pair(const Q8Block* row, std::int64_t i, V& low, V& high) {
-    static_assert(32 % kPair == 0);  // one scale for both
-    const V scale = hn::Set(kLanes, half_to_float(row[i / 32].scale));
-    low = hn::Mul(load_codes(kLanes, row[i / 32].codes + i % 32), scale);
-    high = hn::Mul(load_codes(kLanes, row[i / 32].codes + i % 32 + kVector), scale);
+/// Keeps a vector that was read in a register. Compilers would read it again for each use, and
+/// processors multiply vectors faster than they read them.
+HWY_INLINE void keep(V& v) {
+#if HWY_ARCH_X86
+    asm("" : "+v"(v.raw));
+#else
+    static_cast<void>(v);
+#endif
 }
 
-/// Asks for every `pieces`-th cache line of row `r`, from number `piece` on.
-HWY_INLINE void ask_for(const RowsAhead& ahead, std::int64_t r, std::size_t piece,
-                        std::size_t pieces) {
-    constexpr std::size_t kLine = 64;
-    if (r >= ahead.count) return;
-    const std::byte* row = ahead.rows + static_cast<std::size_t>(r) * ahead.pitch;
-    for (std::size_t at = piece * kLine; at < ahead.size; at += pieces * kLine) {
-        hwy::Prefetch(row + at);
-    }
+/// Half of the elements of a row from `i` on, a multiple of `kPair`.
+template <class T>
+HWY_INLINE V load_half(const T* row, std::int64_t i, int half) {
+    return load_element(kLanes, row, i + half * kVector);
+}
+HWY_INLINE V load_half(const Q8Block* row, std::int64_t i, int half) {
+    static_assert(32 % kPair == 0);  // one scale for both halves, which the compiler sees
+    const Q8Block& block = row[i / 32];
+    return hn::Mul(load_codes(kLanes, block.codes + i % 32 + half * kVector),
+                   hn::Set(kLanes, half_to_float(block.scale)));
 }
 
 // ---- weighted sums -----------------------------------------------------------------------------
 
-/// Rows whose scales are looked up together.
-constexpr std::int64_t kScaleRows = 64;
+/// Rows that go through all of their elements before the next ones: they stay in the first cache.
+constexpr std::int64_t kBlockRows = 32;
 
-/// The weights of rows from `begin` on, and what is left to do with them.
-template <class T, int kQueries>
+/// Pairs of vectors that are summed up together: as many sums as keep the processor busy.
+template <int kQueries>
+constexpr int kPairsAtOnce = (kStripWidth == 12 && kQueries > 1 ? 8 : 4) / kQueries;
+
+/// The weights of up to `kBlockRows` rows of a panel, for `kPairs` pairs of elements from `i` on.
+template <class T, int kQueries, int kPairs>
 struct SliceWeights {
-    const float* of[kQueries];
+    const float* const* weights;
 
-    SliceWeights(const Panel&, const float* const* weights, std::int64_t, std::int64_t begin,
-                 std::int64_t) {
-        for (int q = 0; q < kQueries; ++q) of[q] = weights[q] + begin;
-    }
+    SliceWeights(const Panel&, const float* const* of, std::int64_t) : weights(of) {}
 
-    static HWY_INLINE void load(const T* row, std::int64_t i, V& low, V& high) {
-        load_pair(row, i, low, high);
+    HWY_INLINE V get(int q, int, std::int64_t j) const { return hn::Set(kLanes, weights[q][j]); }
+
+    static HWY_INLINE V load(const T* row, std::int64_t i, int half) {
+        return load_half(row, i, half);
     }
 };
 
 /// Weights are multiplied with the scales of blocks, so that codes need not be.
-template <int kQueries>
-struct SliceWeights<Q8Block, kQueries> {
-    HWY_ALIGN float of[kQueries][kScaleRows];
+template <int kQueries, int kPairs>
+struct SliceWeights<Q8Block, kQueries, kPairs> {
+    static constexpr int kBlocks = kPairs * kPair < 32 ? 1 : static_cast<int>(kPairs * kPair / 32);
+    HWY_ALIGN float of[kBlocks][kQueries][kBlockRows];
 
-    SliceWeights(const Panel& panel, const float* const* weights, std::int64_t i,
-                 std::int64_t begin, std::int64_t count) {
-        HWY_ALIGN F16 scales[kScaleRows];
-        for (std::int64_t j = 0; j < count; ++j) {
-            scales[j].bits = row_of<Q8Block>(panel, begin + j)[i / 32].scale;
-        }
-        std::int64_t j = 0;
-        for (; j + kVector <= count; j += kVector) {
-            const V scale = load_f32(kLanes, scales + j);
-            for (int q = 0; q < kQueries; ++q) {
-                hn::StoreU(hn::Mul(hn::LoadU(kLanes, weights[q] + begin + j), scale), kLanes,
-                           of[q] + j);
+    SliceWeights(const Panel& panel, const float* const* weights, std::int64_t i) {
+        for (int b = 0; b < kBlocks; ++b) {
+            HWY_ALIGN F16 scales[kBlockRows] = {};
+            for (std::int64_t j = 0; j < panel.count; ++j) {
+                scales[j].bits = row_of<Q8Block>(panel, j)[i / 32 + b].scale;
             }
-        }
-        for (; j < count; ++j) {
-            for (int q = 0; q < kQueries; ++q) {
-                of[q][j] = weights[q][begin + j] * to_float(scales[j]);
+            for (std::int64_t j = 0; j < panel.count; j += kVector) {
+                const V scale = load_f32(kLanes, scales + j);
+                for (int q = 0; q < kQueries; ++q) {
+                    hn::Store(hn::Mul(hn::LoadU(kLanes, weights[q] + j), scale), kLanes,
+                              of[b][q] + j);
+                }
             }
         }
     }
 
-    static HWY_INLINE void load(const Q8Block* row, std::int64_t i, V& low, V& high) {
-        low = load_codes(kLanes, row[i / 32].codes + i % 32);
-        high = load_codes(kLanes, row[i / 32].codes + i % 32 + kVector);
+    HWY_INLINE V get(int q, int pair, std::int64_t j) const {
+        return hn::Set(kLanes, of[pair * kPair / 32][q][j]);
+    }
+
+    static HWY_INLINE V load(const Q8Block* row, std::int64_t i, int half) {
+        return load_codes(kLanes, row[i / 32].codes + i % 32 + half * kVector);
     }
 };
 
-/// Elements `i` .. `i + kPair` of the sums.
-template <class T, int kQueries>
-HWY_INLINE void add_slice(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-                          float* const* y, std::int64_t i) {
-    const auto slices = static_cast<std::size_t>(panel.depth / kPair);
-    V low[kQueries], high[kQueries];
+/// Adds up to `kBlockRows` rows to `kPairs` pairs of elements from `i` on.
+template <class T, int kQueries, int kPairs>
+HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float* const* y,
+                          std::int64_t i, Asking& ahead) {
+    constexpr int kVectors = 2 * kPairs;
+    const SliceWeights<T, kQueries, kPairs> slice(panel, weights, i);
+    V sums[kQueries][kVectors];
     HWY_UNROLL(4)
     for (int q = 0; q < kQueries; ++q) {
-        low[q] = hn::LoadU(kLanes, y[q] + i);
-        high[q] = hn::LoadU(kLanes, y[q] + i + kVector);
+        HWY_UNROLL(8)
+        for (int v = 0; v < kVectors; ++v) sums[q][v] = hn::LoadU(kLanes, y[q] + i + v * kVector);
     }
-    for (std::int64_t begin = 0; begin < panel.count; begin += kScaleRows) {
-        const std::int64_t left = panel.count - begin;
-        const std::int64_t count = left < kScaleRows ? left : kScaleRows;
-        const SliceWeights<T, kQueries> slice(panel, weights, i, begin, count);
-        for (std::int64_t j = 0; j < count; ++j) {
-            V x0, x1;
-            slice.load(row_of<T>(panel, begin + j), i, x0, x1);
-            ask_for(ahead, begin + j, static_cast<std::size_t>(i / kPair), slices);
-            HWY_UNROLL(4)
-            for (int q = 0; q < kQueries; ++q) {
-                const V weight = hn::Set(kLanes, slice.of[q][j]);
-                low[q] = hn::MulAdd(x0, weight, low[q]);
-                high[q] = hn::MulAdd(x1, weight, high[q]);
+    for (std::int64_t j = 0; j < panel.count; ++j) {
+        if (i == 0) ahead.go_on();
+        const T* row = row_of<T>(panel, j);
+        V x[kVectors];
+        HWY_UNROLL(8)
+        for (int v = 0; v < kVectors; ++v) x[v] = slice.load(row, i + v / 2 * kPair, v % 2);
+        HWY_UNROLL(4)
+        for (int q = 0; q < kQueries; ++q) {
+            HWY_UNROLL(8)
+            for (int v = 0; v < kVectors; ++v) {
+                sums[q][v] = hn::MulAdd(x[v], slice.get(q, v / 2, j), sums[q][v]);
             }
         }
     }
     HWY_UNROLL(4)
     for (int q = 0; q < kQueries; ++q) {
-        hn::StoreU(low[q], kLanes, y[q] + i);
-        hn::StoreU(high[q], kLanes, y[q] + i + kVector);
+        HWY_UNROLL(8)
+        for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[q][v], kLanes, y[q] + i + v * kVector);
     }
 }
 
+/// Adds a block of rows from element `i` on, as far as whole pairs go; returns how far that is.
+template <class T, int kQueries, int kPairs>
+HWY_INLINE std::int64_t add_slices(const Panel& block, const float* const* weights, float* const* y,
+                                   std::int64_t i, Asking& ahead) {
+    for (; i + kPairs * kPair <= block.depth; i += kPairs * kPair) {
+        add_slice<T, kQueries, kPairs>(block, weights, y, i, ahead);
+    }
+    if constexpr (kPairs > 1) {
+        i = add_slices<T, kQueries, kPairs / 2>(block, weights, y, i, ahead);
+    }
+    return i;
+}
+
 template <class T, int kQueries>
-void add_all_rows(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-                  float* const* y) {
-    std::int64_t i = 0;
-    for (; i + kPair <= panel.depth; i += kPair)
-        add_slice<T, kQueries>(panel, ahead, weights, y, i);
-    for (; i < panel.depth; ++i) {
+void add_block(const Panel& block, const float* const* weights, float* const* y, Asking& ahead) {
+    std::int64_t i = add_slices<T, kQueries, kPairsAtOnce<kQueries> >(block, weights, y, 0, ahead);
+    for (; i < block.depth; ++i) {
         for (int q = 0; q < kQueries; ++q) {
             float sum = y[q][i];
-            for (std::int64_t j = 0; j < panel.count; ++j) {
-                sum += weights[q][j] * element(row_of<T>(panel, j), i);
+            for (std::int64_t j = 0; j < block.count; ++j) {
+                sum += weights[q][j] * element(row_of<T>(block, j), i);
             }
             y[q][i] = sum;
         }
@@ -250,26 +289,22 @@ bool has_zero(const float* weights, std::int64_t n) {
 template <class T, int kQueries>
 void add_queries(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
                  float* const* y) {
-    bool is_simple = true;
-    for (int q = 0; q < kQueries; ++q) is_simple &= !has_zero(weights[q], panel.count);
-    if (is_simple) return add_all_rows<T, kQueries>(panel, ahead, weights, y);
-
-    constexpr std::int64_t kSome = 32;  // where keys are masked, most of their neighbours are too
-    for (std::int64_t begin = 0; begin < panel.count; begin += kSome) {
-        Panel part = panel;
-        part.rows += static_cast<std::size_t>(begin) * panel.pitch;
-        part.count = panel.count - begin < kSome ? panel.count - begin : kSome;
+    Asking asking(ahead, panel.count);
+    for (std::int64_t begin = 0; begin < panel.count; begin += kBlockRows) {
+        Panel block = panel;
+        block.rows += static_cast<std::size_t>(begin) * panel.pitch;
+        block.count = panel.count - begin < kBlockRows ? panel.count - begin : kBlockRows;
         const float* shifted[kQueries];
-        is_simple = true;
+        bool is_simple = true;
         for (int q = 0; q < kQueries; ++q) {
             shifted[q] = weights[q] + begin;
-            is_simple &= !has_zero(shifted[q], part.count);
+            is_simple &= !has_zero(shifted[q], block.count);
         }
         if (is_simple) {
-            add_all_rows<T, kQueries>(part, {}, shifted, y);
+            add_block<T, kQueries>(block, shifted, y, asking);
             continue;
         }
-        for (int q = 0; q < kQueries; ++q) add_some_rows<T>(part, shifted[q], y[q]);
+        for (int q = 0; q < kQueries; ++q) add_some_rows<T>(block, shifted[q], y[q]);
     }
 }
 
@@ -302,42 +337,51 @@ HWY_INLINE auto fold(D, hn::Vec<D> v) {
 
 /// The sums of the lanes of each of four vectors.
 HWY_INLINE void store_sums(const V* v, float* to) {
-    const hn::FixedTag<float, 4> four;
-    const auto a = fold(kLanes, v[0]), b = fold(kLanes, v[1]);
-    const auto c = fold(kLanes, v[2]), d = fold(kLanes, v[3]);
-    const auto ab = hn::Add(hn::InterleaveLower(four, a, b), hn::InterleaveUpper(four, a, b));
-    const auto cd = hn::Add(hn::InterleaveLower(four, c, d), hn::InterleaveUpper(four, c, d));
-    hn::StoreU(hn::Add(hn::ConcatLowerLower(four, cd, ab), hn::ConcatUpperUpper(four, cd, ab)),
-               four, to);
+    const hn::Repartition<double, decltype(kLanes)> pairs;
+    const V ab =
+        hn::Add(hn::InterleaveLower(kLanes, v[0], v[1]), hn::InterleaveUpper(kLanes, v[0], v[1]));
+    const V cd =
+        hn::Add(hn::InterleaveLower(kLanes, v[2], v[3]), hn::InterleaveUpper(kLanes, v[2], v[3]));
+    const auto two = hn::BitCast(pairs, ab), others = hn::BitCast(pairs, cd);
+    const V four = hn::Add(hn::BitCast(kLanes, hn::InterleaveLower(pairs, two, others)),
+                           hn::BitCast(kLanes, hn::InterleaveUpper(pairs, two, others)));
+    hn::StoreU(fold(kLanes, four), hn::FixedTag<float, 4>(), to);
 }
 
+/// What registers hold.
 template <int kQueries>
-constexpr int kRowsAtOnce = kQueries <= 2 || kStripWidth == 12 ? 4 : 2;  // what registers hold
+constexpr int kRowsAtOnce = kStripWidth == 12 ? (kQueries == 1 ? 8 : 4) : (kQueries <= 2 ? 4 : 2);
 
 template <class T, int kQueries>
 void score_queries(const Panel& panel, const RowsAhead& ahead, const float* const* query,
                    float* const* out) {
     constexpr int kRows = kRowsAtOnce<kQueries>, kSums = kQueries * kRows;
+    Asking asking(ahead, (panel.count + kRows - 1) / kRows);
     for (std::int64_t j = 0; j < panel.count; j += kRows) {
+        asking.go_on();
         const T* row[kRows];
+        HWY_UNROLL(8)
         for (int r = 0; r < kRows; ++r) {
             row[r] = row_of<T>(panel, j + r < panel.count ? j + r : panel.count - 1);
-            ask_for(ahead, j + r, 0, 1);
         }
         V sums[kSums];
         HWY_UNROLL(16)
         for (int s = 0; s < kSums; ++s) sums[s] = hn::Zero(kLanes);
         std::int64_t i = 0;
         for (; i + kPair <= panel.depth; i += kPair) {
-            HWY_UNROLL(4)
-            for (int r = 0; r < kRows; ++r) {
-                V x0, x1;
-                load_pair(row[r], i, x0, x1);
+            HWY_UNROLL(2)
+            for (int half = 0; half < 2; ++half) {
+                V x[kRows];
+                HWY_UNROLL(8)
+                for (int r = 0; r < kRows; ++r) x[r] = load_half(row[r], i, half);
                 HWY_UNROLL(4)
                 for (int q = 0; q < kQueries; ++q) {
-                    V& sum = sums[q * kRows + r];
-                    sum = hn::MulAdd(x0, hn::LoadU(kLanes, query[q] + i), sum);
-                    sum = hn::MulAdd(x1, hn::LoadU(kLanes, query[q] + i + kVector), sum);
+                    V y = hn::LoadU(kLanes, query[q] + i + half * kVector);
+                    keep(y);
+                    HWY_UNROLL(8)
+                    for (int r = 0; r < kRows; ++r) {
+                        sums[q * kRows + r] = hn::MulAdd(x[r], y, sums[q * kRows + r]);
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "backends/cpu/dot/panel.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
@@ -18,9 +19,13 @@ namespace {
 constexpr std::int64_t kMostKeys = 512;
 
 /// Where heads lie side by side, this much of the keys of all heads stays in the second cache, as
-/// do their values, until all heads have passed.
+/// do their values, until all heads have passed and the next ones have come.
 constexpr std::size_t kTileBytes = 128 * 1024;
 constexpr std::int64_t kLeastKeys = 32;
+
+/// Rows of types that are not read directly are turned into f32, so many at a time that they stay
+/// in the first cache.
+constexpr std::int64_t kDecodedRows = 32;
 
 /// Keys of a tile. It depends on the shapes alone, and so do results.
 std::int64_t keys_of_tile(const Attention& a) {
@@ -42,29 +47,64 @@ std::int64_t rows_of_unit(const Attention& a) { return std::min(kRowsUnit, a.q.n
 
 // Scratch memory of a task. Sizes are for any instruction set. First what heads share, ...
 std::size_t scores_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * kMostKeys); }
-std::size_t values_size(const Attention& a) {
-    return quant::codec_of(a.v.type) == nullptr ? 0 : lines_of_floats(kMostKeys * a.width());
+std::size_t decoded_size(const Attention& a) {
+    const auto width_of = [](const Tensor& t) {
+        return quant::codec_of(t.type) == nullptr ? 0 : t.ne[0];
+    };
+    return lines_of_floats(kDecodedRows * std::max(width_of(a.k), width_of(a.v)));
 }
 // ... then what each of them has for itself.
-std::size_t queries_size(const Attention& a) {
-    return whole_lines(static_cast<std::size_t>(rows_of_unit(a)) *
-                       prepared_pitch(multiplier_of(a.k.type), a.depth()));
-}
-std::size_t head_size(const Attention& a) {
-    return queries_size(a) + lines_of_floats(rows_of_unit(a) * a.width());
+std::size_t head_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * a.width()); }
+
+/// Keys that some neighbouring heads see next.
+struct Place {
+    Range keys;
+    Unit first, last;
+};
+
+/// The tile that begins at `begin`, if that is among `keys`.
+Range tile_at(std::int64_t begin, const Range& keys, std::int64_t step) {
+    return {begin, std::max(begin, std::min(begin + step, keys.end))};
 }
 
-/// Reads keys or values `rows` of some heads into the cache, from front to back: the processor sees
-/// where this leads and fetches ahead. It does not where one head's rows are read, which lie apart,
-/// and waits twice as long.
-void fetch(const Tensor& t, Range rows, std::int64_t first_head, std::int64_t last_head,
-           std::int64_t batch) {
+/// Where a piece begins.
+Place beginning_of(const Attention& a, std::int64_t piece) {
+    if (piece >= a.pieces()) return {};
+    const Range keys = a.keys_of_part(a.part_of(piece));
+    const std::int64_t unit = a.first_unit_of(piece);
+    return {tile_at(keys.begin, keys, keys_of_tile(a)), a.unit(unit), a.unit(unit + a.span - 1)};
+}
+
+/// The rows of keys or values at `place`.
+RowsAhead rows_of(const Tensor& t, const Place& place, std::int64_t Unit::*head) {
+    const std::int64_t first = place.first.*head, last = place.last.*head;
+    return {at(t, 0, place.keys.begin, first, place.first.batch), t.nb[1],
+            place.keys.end - place.keys.begin,
+            static_cast<std::size_t>(last - first) * t.nb[2] + row_size(t.type, t.ne[0])};
+}
+RowsAhead keys_at(const Attention& a, const Place& place) {
+    return rows_of(a.k, place, &Unit::key_head);
+}
+RowsAhead values_at(const Attention& a, const Place& place) {
+    return rows_of(a.v, place, &Unit::value_head);
+}
+
+/// Part `i` of `count` parts of some rows.
+RowsAhead share_of(RowsAhead rows, std::int64_t i, std::int64_t count) {
+    const std::int64_t begin = rows.count * i / count;
+    rows.rows += static_cast<std::size_t>(begin) * rows.pitch;
+    rows.count = rows.count * (i + 1) / count - begin;
+    return rows;
+}
+
+/// Reads rows into the cache, from front to back: the processor sees where this leads and fetches
+/// ahead. It does not where one head's rows are read, which lie apart, and waits twice as long.
+void fetch(const RowsAhead& ahead) {
     constexpr std::size_t kLine = 64;
-    const std::size_t size =
-        static_cast<std::size_t>(last_head - first_head) * t.nb[2] + row_size(t.type, t.ne[0]);
-    for (std::int64_t j = rows.begin; j < rows.end; ++j) {
-        const volatile std::byte* row = at(t, 0, j, first_head, batch);  // or nothing would be read
-        for (std::size_t i = 0; i < size; i += kLine) (void)row[i];
+    for (std::int64_t j = 0; j < ahead.count; ++j) {
+        // Volatile, or nothing would be read.
+        const volatile std::byte* row = ahead.rows + static_cast<std::size_t>(j) * ahead.pitch;
+        for (std::size_t i = 0; i < ahead.size; i += kLine) (void)row[i];
     }
 }
 
@@ -77,21 +117,20 @@ public:
           unit_(unit),
           count_(static_cast<int>(unit.count)),
           steps_(soft_rows()),
-          multiplier_(multiplier_of(a_.k.type)),
           score_(score_rows_of(a_.k.type)),
           add_(add_rows_of(a_.v.type)),
-          values_(reinterpret_cast<float*>(shared + scores_size(a_))) {
+          decoded_(reinterpret_cast<float*>(shared + scores_size(a_))) {
         auto* scores = reinterpret_cast<float*>(shared);
-        auto* sums = reinterpret_cast<float*>(own + queries_size(a_));
+        auto* sums = reinterpret_cast<float*>(own);
         for (int i = 0; i < count_; ++i) {
             const Row row = a_.row(unit_, i);
+            queries_[i] = row_at<const float>(a_.q, row);
             query_[i].mask = a_.mask_row(row);
             query_[i].slope = a_.slope_of(row.i2);
             scores_[i] = scores + i * kMostKeys;
             sums_[i] = sums + i * a_.width();
             std::fill_n(sums_[i], a_.width(), 0.0f);
         }
-        prepare(own);
     }
 
     const Unit& unit() const { return unit_; }
@@ -106,13 +145,14 @@ public:
         return kind.hides_all;
     }
 
-    /// Goes on with the keys of `tile`, which are in the cache.
-    void visit(Range tile) { visit(tile, {}, {}); }
-
-    /// The same for keys that are not. What is read next is asked for meanwhile: the values, then
-    /// the first keys of `later`.
-    void visit(Range tile, Range later) {
-        visit(tile, ahead(a_.v, unit_.value_head, tile), ahead(a_.k, unit_.key_head, later));
+    /// Goes on with the keys of `tile`. What is read later is asked for meanwhile: `early` before
+    /// the values are read, then `late`.
+    void visit(Range tile, const RowsAhead& early, const RowsAhead& late) {
+        if (is_masked(tile)) return;
+        score(tile, early);
+        bool any = false;
+        for (int i = 0; i < count_; ++i) any |= weigh(i, tile);
+        if (any) add_values(tile, late);
     }
 
     void put(std::int64_t part, const Results& results) const {
@@ -122,38 +162,40 @@ public:
     }
 
 private:
-    /// Keys that are not read directly are multiplied with queries of their own kind.
-    void prepare(std::byte* memory) {
-        for (int i = 0; i < count_; ++i) {
-            const std::byte* from = row_at(a_.q, a_.row(unit_, i));
-            queries_[i] = reinterpret_cast<const float*>(from);
-            if (score_ != nullptr) continue;
-            prepare_row(multiplier_, a_.q.type, from, memory, a_.depth());
-            prepared_[i] = memory;
-            memory += prepared_pitch(multiplier_, a_.depth());
+    /// Keys or values of a tile.
+    Panel panel_of(const Tensor& t, Range tile, std::int64_t head) const {
+        return {t.type, at(t, 0, tile.begin, head, unit_.batch), t.nb[1], tile.end - tile.begin,
+                t.ne[0]};
+    }
+
+    /// Calls `use(rows, begin, ahead)` for a few rows at a time, from number `begin` on, as f32.
+    template <class Use>
+    void use_decoded(const Panel& panel, const RowsAhead& ahead, Use use) {
+        const DecodeRow decode = decoder_of(panel.type);
+        const std::int64_t blocks = (panel.count + kDecodedRows - 1) / kDecodedRows;
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::int64_t begin = block * kDecodedRows;
+            const std::int64_t count = std::min(kDecodedRows, panel.count - begin);
+            for (std::int64_t r = 0; r < count; ++r) {
+                decode(panel.rows + static_cast<std::size_t>(begin + r) * panel.pitch,
+                       decoded_ + r * panel.depth, panel.depth);
+            }
+            const Panel rows{GGML_TYPE_F32, reinterpret_cast<const std::byte*>(decoded_),
+                             static_cast<std::size_t>(panel.depth) * sizeof(float), count,
+                             panel.depth};
+            use(rows, begin, share_of(ahead, block, blocks));
         }
     }
 
-    void visit(Range tile, const RowsAhead& values, const RowsAhead& later) {
-        if (is_masked(tile)) return;
-        score(tile, values);
-        bool any = false;
-        for (int i = 0; i < count_; ++i) any |= weigh(i, tile);
-        if (any) add_values(tile, later);
-    }
-
-    /// Where `range` is among keys or values, as far as a tile goes.
-    RowsAhead ahead(const Tensor& t, std::int64_t head, Range range) const {
-        if (range.begin >= range.end) return {};
-        return {at(t, 0, range.begin, head, unit_.batch), t.nb[1],
-                std::min(kMostKeys, range.end - range.begin), row_size(t.type, t.ne[0])};
-    }
-
-    void score(Range tile, const RowsAhead& next) {
-        const Panel panel{a_.k.type, at(a_.k, 0, tile.begin, unit_.key_head, unit_.batch),
-                          a_.k.nb[1], tile.end - tile.begin, a_.depth()};
-        if (score_ == nullptr) return multiplier_.multiply(panel, prepared_, scores_, count_);
-        score_(panel, next, queries_, scores_, count_);
+    void score(Range tile, const RowsAhead& ahead) {
+        const Panel panel = panel_of(a_.k, tile, unit_.key_head);
+        if (score_ != nullptr) return score_(panel, ahead, queries_, scores_, count_);
+        use_decoded(panel, ahead,
+                    [&](const Panel& rows, std::int64_t begin, const RowsAhead& part) {
+                        float* out[kRowsUnit];
+                        for (int i = 0; i < count_; ++i) out[i] = scores_[i] + begin;
+                        score_rows_of(GGML_TYPE_F32)(rows, part, queries_, out, count_);
+                    });
     }
 
     /// Turns scores into weights relative to the largest score so far. False: all weights are 0.
@@ -178,70 +220,79 @@ private:
         return true;
     }
 
-    void add_values(Range tile, const RowsAhead& next) {
-        const std::int64_t n = tile.end - tile.begin;
-        Panel panel{a_.v.type, at(a_.v, 0, tile.begin, unit_.value_head, unit_.batch), a_.v.nb[1],
-                    n, a_.width()};
-        AddRows add = add_;
-        if (add == nullptr) {
-            const quant::Codec& codec = *quant::codec_of(a_.v.type);
-            for (std::int64_t r = 0; r < n; ++r) {
-                codec.decode(panel.rows + static_cast<std::size_t>(r) * panel.pitch,
-                             values_ + r * a_.width(), a_.width());
-            }
-            panel = {GGML_TYPE_F32, reinterpret_cast<const std::byte*>(values_),
-                     static_cast<std::size_t>(a_.width()) * sizeof(float), n, a_.width()};
-            add = add_rows_of(GGML_TYPE_F32);
-        }
-        add(panel, next, scores_, sums_, count_);
+    void add_values(Range tile, const RowsAhead& ahead) {
+        const Panel panel = panel_of(a_.v, tile, unit_.value_head);
+        if (add_ != nullptr) return add_(panel, ahead, scores_, sums_, count_);
+        use_decoded(panel, ahead,
+                    [&](const Panel& rows, std::int64_t begin, const RowsAhead& part) {
+                        const float* weights[kRowsUnit];
+                        for (int i = 0; i < count_; ++i) weights[i] = scores_[i] + begin;
+                        add_rows_of(GGML_TYPE_F32)(rows, part, weights, sums_, count_);
+                    });
     }
 
     const Attention& a_;
     const Unit unit_;
     const int count_;
     const SoftRows steps_;
-    const Multiplier multiplier_;
     const ScoreRows score_;
     const AddRows add_;
-    float* values_;
+    float* decoded_;
     Query query_[kRowsUnit];
     const float* queries_[kRowsUnit];
-    const std::byte* prepared_[kRowsUnit];
     float *scores_[kRowsUnit], *sums_[kRowsUnit];
 };
+
+/// Lets all heads see the keys that are here, and asks for the next ones. `is_near`: these were
+/// asked for; it becomes whether the next ones are.
+void visit(const Attention& a, std::span<std::optional<Rows>> heads, const Place& here,
+           const Place& next, bool& is_near) {
+    if (heads.size() == 1) {
+        const RowsAhead late = next.keys.begin < next.keys.end ? keys_at(a, next) : RowsAhead{};
+        return heads.front()->visit(here.keys, values_at(a, here), late);
+    }
+    const auto is_masked = [&](const auto& head) { return head->is_masked(here.keys); };
+    const bool was_near = std::exchange(is_near, false);
+    if (std::ranges::all_of(heads, is_masked)) return;
+    if (!was_near) {
+        fetch(keys_at(a, here));
+        fetch(values_at(a, here));
+    }
+    is_near = next.keys.begin < next.keys.end;
+    const RowsAhead keys = is_near ? keys_at(a, next) : RowsAhead{};
+    const RowsAhead values = is_near ? values_at(a, next) : RowsAhead{};
+    const auto count = static_cast<std::int64_t>(heads.size());
+    for (std::int64_t i = 0; auto& head : heads) {
+        head->visit(here.keys, share_of(keys, i, count), share_of(values, i, count));
+        ++i;
+    }
+}
 
 }  // namespace
 
 std::size_t rows_size(const Attention& a) {
     const std::int64_t heads = a.is_interleaved() ? std::min(kMostHeads, a.units) : 1;
-    return scores_size(a) + values_size(a) + static_cast<std::size_t>(heads) * head_size(a);
+    return scores_size(a) + decoded_size(a) + static_cast<std::size_t>(heads) * head_size(a);
 }
 
-void attend_rows(const Attention& a, std::int64_t piece, std::byte* memory,
-                 const Results& results) {
-    std::byte* own = memory + scores_size(a) + values_size(a);
+void attend_rows(const Attention& a, const Turn& turn, std::byte* memory, const Results& results) {
+    std::byte* own = memory + scores_size(a) + decoded_size(a);
     std::array<std::optional<Rows>, kMostHeads> heads;
     const auto used = std::span(heads).first(static_cast<std::size_t>(a.span));
-    std::int64_t unit = a.first_unit_of(piece);
+    std::int64_t unit = a.first_unit_of(turn.piece);
     for (auto& head : used) {
         head.emplace(a, a.unit(unit++), memory, own);
         own += head_size(a);
     }
-    const std::int64_t part = a.part_of(piece), step = keys_of_tile(a);
+    const std::int64_t part = a.part_of(turn.piece), step = keys_of_tile(a);
     const Range keys = a.keys_of_part(part);
+    Place here{{}, used.front()->unit(), used.back()->unit()};
+    bool is_near = turn.foreseen;
     for (std::int64_t begin = keys.begin; begin < keys.end; begin += step) {
-        const Range tile{begin, std::min(begin + step, keys.end)};
-        if (a.span == 1) {
-            used.front()->visit(tile, {tile.end, keys.end});
-            continue;
-        }
-        if (std::ranges::all_of(used, [&](const auto& head) { return head->is_masked(tile); })) {
-            continue;
-        }
-        const Unit &first = used.front()->unit(), &last = used.back()->unit();
-        fetch(a.k, tile, first.key_head, last.key_head, first.batch);
-        fetch(a.v, tile, first.value_head, last.value_head, first.batch);
-        for (auto& head : used) head->visit(tile);
+        here.keys = tile_at(begin, keys, step);
+        Place next{tile_at(here.keys.end, keys, step), here.first, here.last};
+        if (here.keys.end == keys.end) next = beginning_of(a, turn.next);
+        visit(a, used, here, next, is_near);
     }
     for (const auto& head : used) head->put(part, results);
 }

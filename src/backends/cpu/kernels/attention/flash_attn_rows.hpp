@@ -15,7 +15,7 @@ std::size_t rows_size(const Attention& attention);
 inline constexpr std::int64_t kMostHeads = 16;
 
 /// Works on one piece.
-void attend_rows(const Attention& attention, std::int64_t piece, std::byte* memory,
+void attend_rows(const Attention& attention, const Turn& turn, std::byte* memory,
                  const Results& results);
 
 }  // namespace heddle::cpu

@@ -171,10 +171,9 @@ std::size_t tiles_size(const Attention& a) {
            lines_of_floats(std::max(a.depth(), a.width()));
 }
 
-void attend_tiles(const Attention& a, std::int64_t piece, std::byte* memory,
-                  const Results& results) {
-    const Unit unit = a.unit(a.first_unit_of(piece));
-    const std::int64_t part = a.part_of(piece);
+void attend_tiles(const Attention& a, const Turn& turn, std::byte* memory, const Results& results) {
+    const Unit unit = a.unit(a.first_unit_of(turn.piece));
+    const std::int64_t part = a.part_of(turn.piece);
     Tiles tiles(a, unit, memory);
     tiles.visit(a.keys_of_part(part));
     for (std::int64_t i = 0; i < unit.count; ++i)

@@ -16,7 +16,7 @@ std::size_t tiles_size(const Attention& attention);
 bool has_tiles();
 
 /// Works on one piece, of one unit.
-void attend_tiles(const Attention& attention, std::int64_t piece, std::byte* memory,
+void attend_tiles(const Attention& attention, const Turn& turn, std::byte* memory,
                   const Results& results);
 
 }  // namespace heddle::cpu

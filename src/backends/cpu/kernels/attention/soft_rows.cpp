@@ -55,11 +55,13 @@ float finish(const ScoreRule& rule, float* scores, std::int64_t n) {
 float exponentiate(float most, float* scores, std::int64_t n) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const auto offset = hn::Set(lanes, most);
+    const PowerConstants c = PowerConstants::held();
+    const auto offset = hn::Set(lanes, most), log2e = hn::Set(lanes, c.log2e);
     auto sums = hn::Zero(lanes);
     std::int64_t j = 0;
     for (; j + step <= n; j += step) {
-        const auto weight = exp_of(lanes, hn::Sub(hn::LoadU(lanes, scores + j), offset));
+        const auto z = hn::Sub(hn::LoadU(lanes, scores + j), offset);
+        const auto weight = exp2_of(lanes, hn::Mul(z, log2e), c);
         hn::StoreU(weight, lanes, scores + j);
         sums = hn::Add(sums, weight);
     }
