@@ -27,7 +27,7 @@ constexpr std::int64_t kRows = 2 * kVector;
 /// With so many columns packing is made up for. Blocks and short rows are multiplied more slowly
 /// where they are than long rows of plain types; and short vectors turn halves into f32 again and
 /// again.
-constexpr std::int64_t kLeastLongColumns = kVector == 4 ? kStripWidth : kVector == 8 ? 40 : 72;
+constexpr std::int64_t kLeastLongColumns = kVector == 4 ? kStripWidth : 72;
 constexpr std::int64_t kLeastColumns = kVector == 4 ? kStripWidth : kVector == 8 ? 14 : 20;
 
 /// Long enough that rows come from memory in whole pages. With fewer rows and columns in registers

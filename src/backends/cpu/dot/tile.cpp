@@ -4,8 +4,6 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
-#include <cstring>
-
 #include "backends/cpu/dot/lanes.hpp"
 #include "backends/cpu/dot/panel.hpp"
 
@@ -35,9 +33,10 @@ constexpr int kMostTileRows = 4;
 /// No more columns than this are all multiplied with a few rows before going on to other rows.
 constexpr int kNearColumns = 8;
 
-/// Elements of rows that are multiplied in one go. As much of the near columns stays in the first
+/// Elements of rows that are multiplied in one go. As much of a tile's columns stays in the first
 /// cache, so that the only ones to wait there are rows; the rows of a panel stay in the second.
-constexpr std::int64_t kDepth = 512;
+template <class T>
+constexpr auto kDepth = static_cast<std::int64_t>(2048 / sizeof(T));
 
 /// A piece of the rows of a tile.
 struct Piece {
@@ -123,6 +122,28 @@ HWY_INLINE void put_sums(Lanes lanes, Vec v0, Vec v1, Vec v2, Vec v3, bool add, 
     for (int r = 0; r < kRows; ++r) to[r] = add ? to[r] + sums[r] : sums[r];
 }
 
+/// A vector of elements of a row, when there is more to multiply than to load.
+template <class T>
+HWY_INLINE Vec load_busily(Lanes lanes, const T* from) {
+    return load_f32(lanes, from);
+}
+
+#if HWY_TARGET == HWY_AVX2
+/// One shuffle: to widen and to shift would be two steps, which take the place of products.
+HWY_INLINE Vec load_busily(Lanes lanes, const Bf16* from) {
+    const hn::Repartition<std::uint8_t, Lanes> bytes;
+    constexpr std::uint8_t kNone = 0x80;  // a zero
+    alignas(32) static constexpr std::uint8_t kPlaces[32] = {
+        kNone, kNone, 0, 1, kNone, kNone, 2,  3,  kNone, kNone, 4,  5,  kNone, kNone, 6,  7,
+        kNone, kNone, 8, 9, kNone, kNone, 10, 11, kNone, kNone, 12, 13, kNone, kNone, 14, 15};
+    const auto* places = reinterpret_cast<const std::byte*>(kPlaces);
+    go_on_from(places);  // loaded each time: there is no register left for them
+    const auto as_bytes = [](const void* at) { return static_cast<const std::uint8_t*>(at); };
+    const auto eight = hn::LoadDup128(bytes, as_bytes(from));
+    return hn::BitCast(lanes, hn::TableLookupBytesOr0(eight, hn::Load(bytes, as_bytes(places))));
+}
+#endif
+
 /// Where elements of the rows of a tile are: of four at most, the first at `first`.
 struct TileRows {
     const std::byte* first;
@@ -131,7 +152,9 @@ struct TileRows {
 
     template <class T, bool kHold>
     HWY_INLINE Vec load(Lanes lanes, int r) const {
-        return held<kHold>(load_f32(lanes, reinterpret_cast<const T*>(at(r))));
+        const auto* from = reinterpret_cast<const T*>(at(r));
+        if constexpr (!kHold) return load_f32(lanes, from);
+        return held<true>(load_busily(lanes, from));
     }
     HWY_INLINE const std::byte* at(int r) const {
         return first + (r == 3 ? pitch3 : static_cast<std::size_t>(r) * pitch);
@@ -204,37 +227,15 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
 
 #else
 
-/// What is left over at the end of rows and columns, each filled up with zeros to a whole vector.
-template <int kRows, int kColumns>
-struct Rest {
-    HWY_ALIGN float a[kRows][hn::MaxLanes(Lanes())];
-    HWY_ALIGN float b[kColumns][hn::MaxLanes(Lanes())];
-
-    template <class T>
-    HWY_NOINLINE void fill(const Piece& piece, const float* const* columns, std::int64_t begin) {
-        std::memset(this, 0, sizeof *this);
-        const std::int64_t count = piece.begin + piece.count - begin;
-        for (int r = 0; r < kRows; ++r) {
-            const std::byte* row = piece.rows + static_cast<std::size_t>(r) * piece.pitch;
-            const T* from = reinterpret_cast<const T*>(row) + begin;
-            for (std::int64_t i = 0; i < count; ++i) a[r][i] = to_float(from[i]);
-        }
-        for (int c = 0; c < kColumns; ++c) {
-            for (std::int64_t i = 0; i < count; ++i) b[c][i] = columns[c][begin + i];
-        }
-    }
-};
-
 /// out[c][r] = (or +=) the products of a piece of `kRows` rows of a and `kColumns` rows of b.
-template <int kRows, int kColumns, bool kHold, class T>
+/// `kFetch`: asks for what lies `piece.next` further on.
+template <int kRows, int kColumns, bool kHold, class T, bool kFetch = true>
 void dot_tile(const Piece& piece, const float* const* columns, float* const* out) {
     const Lanes lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    const std::int64_t end = piece.begin + piece.count, whole = end - piece.count % step;
+    const std::int64_t rest = piece.count % step, whole = piece.begin + piece.count - rest;
     const float* b[kColumns];
     for (int c = 0; c < kColumns; ++c) b[c] = columns[c];
-    Rest<kRows, kColumns> rest;
-    if (whole < end) rest.template fill<T>(piece, columns, whole);
     Vec sums[kColumns][kMostTileRows];
     HWY_UNROLL(8)
     for (int c = 0; c < kColumns; ++c) {
@@ -259,21 +260,29 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
             go_on_from(far.first);
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) {
-                if (r * kColumns / kRows == c) fetch(far.at(r));
+                if (kFetch && r * kColumns / kRows == c) fetch(far.at(r));
             }
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) sums[c][r] = hn::MulAdd(a[r], value, sums[c][r]);
         }
         far.first += static_cast<std::size_t>(step) * sizeof(T);
     }
-    if (i < end) {
+    if (rest != 0) {
+        // The vectors that end where rows do. What was multiplied already becomes zero, in columns
+        // as well: they may hold infinite values.
+        const auto is_done = hn::FirstN(lanes, static_cast<std::size_t>(step - rest));
+        i -= step - rest;
+        near.first -= static_cast<std::size_t>(step - rest) * sizeof(T);
+        Vec a[kRows];
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) {
+            a[r] = hn::IfThenZeroElse(is_done, near.template load<T, kHold>(lanes, r));
+        }
         HWY_UNROLL(8)
         for (int c = 0; c < kColumns; ++c) {
-            const Vec value = hn::Load(lanes, rest.b[c]);
+            const Vec value = hn::IfThenZeroElse(is_done, hn::LoadU(lanes, b[c] + i));
             HWY_UNROLL(4)
-            for (int r = 0; r < kRows; ++r) {
-                sums[c][r] = hn::MulAdd(hn::Load(lanes, rest.a[r]), value, sums[c][r]);
-            }
+            for (int r = 0; r < kRows; ++r) sums[c][r] = hn::MulAdd(a[r], value, sums[c][r]);
         }
     }
     const bool add = piece.begin > 0;
@@ -286,13 +295,15 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
 
 #endif
 
-/// How so many columns are multiplied: with `rows` rows at a time, or one.
+/// How so many columns are multiplied: with `rows` rows at a time, or one. `multiply_near` asks for
+/// nothing: with most of the tiles there is nothing to ask for, and loads to do instead.
 struct Tile {
     using Multiply = void (*)(const Piece& piece, const float* const* columns, float* const* out);
 
     int columns = 0;
     int rows = 0;
     Multiply multiply = nullptr;
+    Multiply multiply_near = nullptr;
     Multiply multiply_one = nullptr;
 };
 
@@ -302,7 +313,13 @@ Tile tile_of(int columns) {
         if (columns < kColumns) return tile_of<T, kHold, kColumns - 1>(columns);
     }
     constexpr int kRows = rows_beside(kColumns);
-    return {kColumns, kRows, dot_tile<kRows, kColumns, kHold, T>, dot_tile<1, kColumns, kHold, T>};
+#if HWY_HAVE_SCALABLE
+    constexpr auto kNear = dot_tile<kRows, kColumns, kHold, T>;
+#else
+    constexpr auto kNear = dot_tile<kRows, kColumns, kHold, T, false>;
+#endif
+    return {kColumns, kRows, dot_tile<kRows, kColumns, kHold, T>, kNear,
+            dot_tile<1, kColumns, kHold, T>};
 }
 
 /// Multiplies a piece of all rows of a panel with the columns of a few tiles. This is turn `turn`
@@ -321,7 +338,10 @@ void multiply_tiles(const Panel& panel, Piece piece, const Tile* tiles, int coun
         int first = 0;
         for (int t = 0; t < count; ++t) {
             const Tile& tile = tiles[t];
-            (rows == 1 ? tile.multiply_one : tile.multiply)(piece, columns + first, out + first);
+            const auto multiply = rows == 1         ? tile.multiply_one
+                                  : piece.next == 0 ? tile.multiply_near
+                                                    : tile.multiply;
+            multiply(piece, columns + first, out + first);
             first += tile.columns;
             piece.next = 0;
         }
@@ -336,11 +356,12 @@ void multiply_all(const Panel& panel, const float* const* b, float* const* out, 
     do {
         const std::int64_t left = panel.depth - begin;
         // More of the same rows, or the begin of those after them.
-        const std::size_t next = left > kDepth
-                                     ? static_cast<std::size_t>(kDepth) * sizeof(T)
+        const std::size_t next = left > kDepth<T>
+                                     ? static_cast<std::size_t>(kDepth<T>) * sizeof(T)
                                      : static_cast<std::size_t>(panel.count) * panel.pitch -
                                            static_cast<std::size_t>(begin) * sizeof(T);
-        const Piece piece{panel.rows, panel.pitch, begin, left < kDepth ? left : kDepth, next, 0};
+        const Piece piece{panel.rows, panel.pitch, begin, left < kDepth<T> ? left : kDepth<T>, next,
+                          0};
         int first = 0, tiles_left = tile_count;
         for (int turn = 0; turn < turns; ++turn) {
             Tile tiles[kNearColumns / kTileColumns];
@@ -352,14 +373,54 @@ void multiply_all(const Panel& panel, const float* const* b, float* const* out, 
             multiply_tiles(panel, piece, tiles, at_once, b + first, out + first, turn, turns);
             first = end;
         }
-        begin += kDepth;
+        begin += kDepth<T>;
     } while (begin < panel.depth);
 }
+
+#if !HWY_HAVE_SCALABLE
+/// Rows and columns that are shorter than a vector, filled up with zeros.
+template <class T>
+HWY_NOINLINE void multiply_short(const Panel& panel, const float* const* b, float* const* out,
+                                 int columns) {
+    constexpr int kAtOnce = 48;  // of both
+    constexpr auto kLength = static_cast<std::int64_t>(hn::MaxLanes(Lanes()));
+    HWY_ALIGN float rows[kAtOnce][kLength] = {};
+    HWY_ALIGN float filled[kAtOnce][kLength] = {};
+    const auto fill = [&](const auto* from, float* to) HWY_ATTR {
+        for (std::int64_t i = 0; i < panel.depth; ++i) to[i] = to_float(from[i]);
+    };
+    for (std::int64_t r = 0; r < panel.count; r += kAtOnce) {
+        const auto* first = reinterpret_cast<const std::byte*>(rows);
+        Panel part{GGML_TYPE_F32, first, sizeof rows[0], panel.count - r, kLength};
+        if (part.count > kAtOnce) part.count = kAtOnce;
+        for (std::int64_t i = 0; i < part.count; ++i) {
+            const std::byte* row = panel.rows + static_cast<std::size_t>(r + i) * panel.pitch;
+            fill(reinterpret_cast<const T*>(row), rows[i]);
+        }
+        for (int c = 0; c < columns; c += kAtOnce) {
+            const int width = columns - c < kAtOnce ? columns - c : kAtOnce;
+            const float* from[kAtOnce];
+            float* to[kAtOnce];
+            for (int i = 0; i < width; ++i) {
+                fill(b[c + i], filled[i]);
+                from[i] = filled[i];
+                to[i] = out[c + i] + r;
+            }
+            multiply_all<float, true>(part, from, to, width);
+        }
+    }
+}
+#endif
 
 template <class T>
 void multiply_plain(const Panel& panel, const std::byte* const* b, float* const* out, int columns) {
     const auto* const* y = reinterpret_cast<const float* const*>(b);
     if (columns <= 0) return;
+#if !HWY_HAVE_SCALABLE
+    if (panel.depth < static_cast<std::int64_t>(hn::MaxLanes(Lanes()))) {
+        return multiply_short<T>(panel, y, out, columns);
+    }
+#endif
     if (columns > kFewColumns) return multiply_all<T, true>(panel, y, out, columns);
     // Rows are waited for: loads that run far ahead of products would only stand in their way.
     multiply_all<T, false>(panel, y, out, columns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernels/movement/fresh_runs.hpp"
 #include "ops/copy_builders.hpp"
 
@@ -180,6 +181,22 @@ TEST(Copy, ConvertsPastTheCaches) {
     const auto* edges = static_cast<const unsigned char*>(whole->data);
     EXPECT_EQ(edges[0], 0x3C);
     EXPECT_EQ(edges[2 * n + 2], 0x3C);
+    bench.expect_intact();
+}
+
+TEST(Copy, EncodesPastTheCaches) {
+    constexpr std::int64_t n = (1 << 20) + 96, rows = 7;  // ends in the middle of a piece
+    Workbench bench;
+    Tensor* x = bench.tensor(GGML_TYPE_F32, {n, rows, 1, 1});
+    auto* values = static_cast<float*>(x->data);
+    for (std::int64_t i = 0; i < rows * n; ++i) values[i] = static_cast<float>(i % 8191) - 4000;
+    Tensor* y = bench.tensor(GGML_TYPE_Q8_0, {n, rows, 1, 1});
+    ASSERT_TRUE(run_node(*copy_into(bench, x, y), 3));
+    std::vector<std::byte> expected(row_size(GGML_TYPE_Q8_0, n));
+    for (std::int64_t row = 0; row < rows; ++row) {
+        encode_q8_0_row(at<float>(*x, 0, row), expected.data(), n);
+        EXPECT_EQ(std::memcmp(at(*y, 0, row), expected.data(), expected.size()), 0) << row;
+    }
     bench.expect_intact();
 }
 

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/movement/copy_units.hpp"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -47,6 +49,8 @@ struct Stretch {
     std::int64_t count;
 };
 
+constexpr std::int64_t kLine = 64;  ///< bytes that caches hold together
+
 /// Bytes of a buffer for what is not dense; as many as the largest unit, 256 floats, and more.
 constexpr std::size_t kBufferSize = 4096;
 
@@ -72,15 +76,24 @@ void read_in_order(Copy& copy) {
     }
 }
 
-/// Converts a dense stretch, a piece at a time, on the way past the caches.
+/// Converts a dense stretch, a piece at a time, on the way past the caches. Encoders of blocks read
+/// in bursts, between which the processor does not see how far this goes on: so the next piece is
+/// asked for, and pieces are short enough for both to be in the first cache.
 void convert_past_caches(const Copy& copy, const Stretch& stretch) {
+    constexpr std::int64_t kPieceSize = 2048;
     alignas(64) std::byte converted[kBufferSize];
     const auto from_unit = static_cast<std::int64_t>(copy.from.unit);
     const auto to_unit = static_cast<std::int64_t>(copy.to.unit);
-    const std::int64_t chunk = static_cast<std::int64_t>(kBufferSize) / to_unit;
-    for (std::int64_t i = 0; i < stretch.count; i += chunk) {
-        const std::int64_t n = std::min(chunk, stretch.count - i);
-        copy.convert(stretch.from + i * from_unit, converted, n * copy.elements_per_unit);
+    const std::int64_t piece = std::max<std::int64_t>(1, kPieceSize / std::max(from_unit, to_unit));
+    const bool is_encoding = to_unit < from_unit && copy.elements_per_unit > 1;
+    for (std::int64_t i = 0; i < stretch.count; i += piece) {
+        const std::int64_t n = std::min(piece, stretch.count - i);
+        const std::byte* from = stretch.from + i * from_unit;
+        if (is_encoding && i + n < stretch.count) {
+            const std::int64_t next = std::min(piece, stretch.count - i - n) * from_unit;
+            for (std::int64_t b = 0; b < next; b += kLine) hwy::Prefetch(from + n * from_unit + b);
+        }
+        copy.convert(from, converted, n * copy.elements_per_unit);
         copy_past_caches(converted, stretch.to + i * to_unit,
                          static_cast<std::size_t>(n * to_unit));
     }
@@ -145,7 +158,6 @@ void copy_stretches(const Copy& copy, bool past_caches, const Task& task) {
 /// other one, in which the source is, it has whole cache lines. All of it takes so many bytes.
 constexpr std::int64_t kTileLength = 64;
 constexpr std::int64_t kTileSize = 32768;
-constexpr std::int64_t kLine = 64;
 
 /// Tiles with a side of fewer units than this are not worth gathering before they are written.
 constexpr std::int64_t kShortSide = 8;
