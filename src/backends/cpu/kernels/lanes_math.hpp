@@ -265,44 +265,6 @@ HWY_INLINE V log_of(D d, V x) {
     return hn::IfThenElse(hn::Or(hn::Eq(x, infinity), hn::IsNaN(x)), x, y);
 }
 
-/// 1 / (1 + e^-x), to 4 + 1.25 |x| units in the last place. The functions built on exp2_of below
-/// are as accurate, in |k x| where there is a k.
-template <class D, class V>
-HWY_INLINE V sigmoid_of(D d, V x, const PowerConstants& c = {}) {
-    const V one = hn::Set(d, c.one);
-    return hn::Div(one, hn::Add(one, exp2_of_any(d, hn::Mul(x, hn::Set(d, -c.log2e)), c)));
-}
-
-/// x / (1 + 2^t). Goes to -0 where the power overflows.
-template <class D, class V>
-HWY_INLINE V swish_of(D d, V x, V t, const PowerConstants& c) {
-    return hn::Div(x, hn::Add(hn::Set(d, c.one), exp2_of_any(d, t, c)));
-}
-
-/// x / (1 + e^(-k x))
-template <class D, class V>
-HWY_INLINE V swish_of(D d, V x, float k, const PowerConstants& c) {
-    return swish_of(d, x, hn::Mul(x, hn::Set(d, -k * c.log2e)), c);
-}
-
-template <class D, class V>
-HWY_INLINE V silu_of(D d, V x, const PowerConstants& c = {}) {
-    return swish_of(d, x, 1.0f, c);
-}
-
-/// x / 2 * (1 + tanh u) with u = sqrt(2/pi) * x * (1 + 0.044715 x^2), which is x / (1 + e^-2u).
-template <class D, class V>
-HWY_INLINE V gelu_of(D d, V x, const PowerConstants& c = {}) {
-    // Both coefficients are those of -2u / x, times log2(e).
-    const V inner = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.102943240f), hn::Set(d, -2.30220820f));
-    return swish_of(d, x, hn::Mul(x, inner), c);
-}
-
-template <class D, class V>
-HWY_INLINE V gelu_quick_of(D d, V x, const PowerConstants& c = {}) {
-    return swish_of(d, x, 1.702f, c);
-}
-
 /// 1 - erf z for z >= 0, to a few units in the last place of the relative error: t e^(P(t) - z^2)
 /// with t = 2 / (2 + z), where the polynomial P was fitted for z up to 11.
 template <class D, class V>

@@ -170,6 +170,11 @@ TEST(CpuAccuracy, GoesToTheLimits) {
         EXPECT_EQ(of(named("tanh"), {INFINITY, -INFINITY, most, -most, 9.2, -9.2}),
                   (Values{1, -1, 1, -1, 1, -1}));
         EXPECT_EQ(of(named("sigmoid"), {INFINITY, -INFINITY, most, -most}), (Values{1, 0, 1, 0}));
+        for (const char* name : {"silu", "gelu"}) {
+            EXPECT_EQ(of(named(name), {most, -most, 1e6, -1e6, 200, -200}),
+                      (Values{most, 0, 1e6, 0, 200, 0}))
+                << name;
+        }
         EXPECT_EQ(of(named("log"), {0, -0.0, INFINITY, 1}),
                   (Values{-INFINITY, -INFINITY, INFINITY, 0}));
         EXPECT_TRUE(std::isnan(of(named("log"), {-1})[0]));

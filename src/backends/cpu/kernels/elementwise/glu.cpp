@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/lanes_sigmoid.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -19,7 +20,7 @@ struct Reglu {
 };
 
 struct Geglu {
-    PowerConstants c = PowerConstants::held();
+    GrowthConstants c = GrowthConstants::held(1);
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
@@ -28,11 +29,11 @@ struct Geglu {
 };
 
 struct Swiglu {
-    PowerConstants c = PowerConstants::held();
+    GrowthConstants c = swish_constants(1);
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(silu_of(d, x, c), g);
+        return hn::Mul(swish_of(d, x, c), g);
     }
 };
 
@@ -46,25 +47,25 @@ struct GegluErf {
 };
 
 struct GegluQuick {
-    PowerConstants c = PowerConstants::held();
+    GrowthConstants c = swish_constants(kGeluQuick);
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
-        return hn::Mul(gelu_quick_of(d, x, c), g);
+        return hn::Mul(swish_of(d, x, c), g);
     }
 };
 
 /// x is bounded from above, the factor on both sides, and the factor is one more.
 struct SwigluOai {
     float alpha, limit;
-    PowerConstants c = PowerConstants::held();
+    GrowthConstants c = swish_constants(alpha);
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {
         const V high = hn::Set(d, limit);
         x = hn::Min(x, high);
         g = hn::Max(hn::Min(g, high), hn::Neg(high));
-        return hn::Mul(swish_of(d, x, alpha, c), hn::Add(g, hn::Set(d, c.one)));
+        return hn::Mul(swish_of(d, x, c), hn::Add(g, hn::Set(d, 1.0f)));
     }
 };
 
@@ -121,9 +122,9 @@ void glu(const Tensor& node, const Task& task) {
 /// dx = dy * s * (1 + x * (1 - s)), s the sigmoid of x.
 void silu_back(const Tensor& node, const Task& task) {
     const Tensor &dy = *node.src[0], &x = *node.src[1];
-    const PowerConstants c = PowerConstants::held();
+    const GrowthConstants c = swish_constants(1);
     map_two(dy, x, node, task, [c](auto d, auto gradient, auto v) HWY_ATTR {
-        const auto one = hn::Set(d, c.one);
+        const auto one = hn::Set(d, 1.0f);
         const auto s = sigmoid_of(d, v, c);
         return hn::Mul(hn::Mul(gradient, s), hn::MulAdd(v, hn::Sub(one, s), one));
     });

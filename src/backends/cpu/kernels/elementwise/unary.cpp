@@ -7,16 +7,16 @@
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/lanes_sigmoid.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
 /// A function of one vector; `expression` may use the tag d, the argument x, one and zero, and the
-/// constants c and p.
-#define HEDDLE_UNARY(name, expression)                       \
+/// constants c.
+#define HEDDLE_UNARY_WITH(constants, name, expression)       \
     struct name {                                            \
-        ExpConstants c = ExpConstants::held();               \
-        PowerConstants p = PowerConstants::held();           \
+        decltype(constants) c = constants;                   \
                                                              \
         template <class D, class V>                          \
         HWY_INLINE V operator()(D d, V x) const {            \
@@ -25,6 +25,7 @@ namespace heddle::cpu::HWY_NAMESPACE {
             return expression;                               \
         }                                                    \
     }
+#define HEDDLE_UNARY(name, expression) HEDDLE_UNARY_WITH(ExpConstants::held(), name, expression)
 
 HEDDLE_UNARY(Abs, hn::Abs(x));
 HEDDLE_UNARY(Neg, hn::Neg(x));
@@ -34,11 +35,11 @@ HEDDLE_UNARY(Step, hn::IfThenElseZero(hn::Gt(x, zero), one));
 HEDDLE_UNARY(Relu, hn::IfThenElseZero(hn::Gt(x, zero), x));
 HEDDLE_UNARY(Tanh, tanh_of(d, x, c));
 HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x, c)));
-HEDDLE_UNARY(Sigmoid, sigmoid_of(d, x, p));
-HEDDLE_UNARY(Gelu, gelu_of(d, x, p));
-HEDDLE_UNARY(GeluQuick, gelu_quick_of(d, x, p));
+HEDDLE_UNARY_WITH(swish_constants(1), Sigmoid, sigmoid_of(d, x, c));
+HEDDLE_UNARY_WITH(GrowthConstants::held(1), Gelu, gelu_of(d, x, c));
+HEDDLE_UNARY_WITH(swish_constants(kGeluQuick), GeluQuick, swish_of(d, x, c));
 HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x, c));
-HEDDLE_UNARY(Silu, silu_of(d, x, p));
+HEDDLE_UNARY_WITH(swish_constants(1), Silu, swish_of(d, x, c));
 HEDDLE_UNARY(HardSigmoid,
              hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));
 HEDDLE_UNARY(HardSwish, hn::Mul(x, HardSigmoid()(d, x)));
@@ -50,6 +51,7 @@ HEDDLE_UNARY(Ceil, hn::Ceil(x));
 HEDDLE_UNARY(Round, round_of(d, x));
 HEDDLE_UNARY(Trunc, hn::Trunc(x));
 #undef HEDDLE_UNARY
+#undef HEDDLE_UNARY_WITH
 
 struct Xielu {
     ops::Unary::Params params;

@@ -310,6 +310,23 @@ INSTANTIATE_TEST_SUITE_P(EveryFunction, CpuGlu,
                              return std::string(ops::Glu::function_name(info.param));
                          });
 
+TEST(CpuSwigluOai, TakesAnySlope) {
+    for (const float alpha : {0.0f, -0.7f, 1e-30f}) {
+        Workbench bench;
+        Tensor* a = bench.random(GGML_TYPE_F32, {77, 4, 1, 1}, -15, 15);
+        Tensor* b = bench.random(GGML_TYPE_F32, {77, 4, 1, 1}, -15, 15);
+        const ops::Glu::Params params{
+            .function = GGML_GLU_OP_SWIGLU_OAI, .alpha = alpha, .limit = 7};
+        Tensor* y = bench.node<ops::Glu>(params, {a, b});
+        std::vector<double> expected;
+        for_elements(*y, [&](auto... i) {
+            expected.push_back(glu(GGML_GLU_OP_SWIGLU_OAI, value_at(*a, i...), value_at(*b, i...),
+                                   double{alpha}, 7));
+        });
+        expect_result(bench, *y, expected, 2e-5, 1e-4);
+    }
+}
+
 TEST(CpuGluRefusal, SaysWhyItDeclines) {
     Workbench bench;
     Tensor* y = bench.node<ops::Glu>({.function = GGML_GLU_OP_REGLU},

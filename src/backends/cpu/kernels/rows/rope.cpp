@@ -9,18 +9,17 @@
 #include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/rows/rope_angles.hpp"
+#include "backends/cpu/kernels/vector_rows.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 
-/// The scratch memory of a task. Cosines and sines are those of one token; `row` is where half
-/// floats are turned.
+/// The scratch memory of a task. Cosines and sines are those of one token.
 struct RopeScratch {
     float* per_position;
     std::int32_t* axis;
     float* cosine;  ///< where pairs are neighbours, one for each element and not one for each pair
     float* sine;    ///< the same, and the first of a pair is negative
-    float* row;
 
     RopeScratch(const Task& task, std::int64_t n) {
         const std::int64_t pitch = rope_pitch(n);
@@ -29,7 +28,6 @@ struct RopeScratch {
         axis = reinterpret_cast<std::int32_t*>(memory + pitch);
         cosine = memory + 2 * pitch;
         sine = memory + 3 * pitch;
-        row = memory + 4 * pitch;
     }
 };
 
@@ -110,6 +108,16 @@ HWY_INLINE void fill_table(const TokenAngles& token, SinCos sin_cos) {
     }
 }
 
+/// Of the first `n` floats at `x`, which are followed by zeros up to the end of a vector.
+HWY_INLINE float largest_magnitude(const float* x, std::int64_t n) {
+    const Floats d;
+    auto most = hn::Zero(d);
+    for (std::int64_t i = 0; i < n; i += lane_count(d)) {
+        most = hn::Max(most, hn::Abs(hn::LoadU(d, x + i)));
+    }
+    return hn::GetLane(hn::MaxOfLanes(d, most));
+}
+
 /// On its own: calls in a loop keep constants out of registers.
 HWY_NOINLINE void fill_table_far(const TokenAngles& token) {
     fill_table(token, [](auto d, auto angle, auto& sine, auto& cosine)
@@ -123,121 +131,149 @@ void turn_table(const TokenAngles& token, float fastest) {
                           HWY_ATTR { moderate_sin_cos(d, angle, sine, cosine); });
 }
 
-/// Heads of one token that are turned together: they share what is loaded from the table.
-inline constexpr std::int64_t kHeadsTogether = 4;
-
 /// More than this does not come from a near cache: then one head after the other is faster, as the
 /// processor sees where that leads.
 inline constexpr std::size_t kNearBytes = 512 * 1024;
 
-/// Rows of floats `pitch` bytes apart.
+/// Heads of one token, `pitch` bytes apart.
 template <class T>
 struct Heads {
     T* first;
     std::size_t pitch;
 
-    HWY_INLINE T* row(std::int64_t k) const {
-        auto* bytes = reinterpret_cast<std::byte*>(const_cast<float*>(first));
-        return reinterpret_cast<T*>(bytes + static_cast<std::size_t>(k) * pitch);
+    template <class Rows>
+    HWY_INLINE T* at(std::int64_t head, std::int64_t i) const {
+        return first + static_cast<std::size_t>(head) * pitch +
+               static_cast<std::size_t>(i * Rows::kSize);
     }
 };
 
-/// Pairs of elements side by side. y may be x.
-template <std::int64_t kCount>
-void turn_neighbours(Heads<const float> x, Heads<float> y, std::int64_t pairs,
-                     const RopeScratch& table) {
+/// A vector of pairs side by side.
+template <class D>
+HWY_INLINE hn::Vec<D> turn_pairs(D d, hn::Vec<D> x, hn::Vec<D> cosine, hn::Vec<D> sine) {
+    return hn::MulAdd(hn::Reverse2(d, x), sine, hn::Mul(x, cosine));
+}
+
+/// Pairs of elements side by side, in `count` heads. y may be x.
+template <class Rows>
+void turn_neighbours(Heads<const std::byte> x, Heads<std::byte> y, std::int64_t count,
+                     std::int64_t pairs, const RopeScratch& table) {
     std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR  // whose vectors hold no pair
     const Floats d;
     const std::int64_t step = lane_count(d);
+    // What a stretch of all heads needs of the table stays in registers.
+    for (; i + 4 * step <= 2 * pairs; i += 4 * step) {
+        const float *c = table.cosine + i, *s = table.sine + i;
+        const auto c0 = hn::LoadU(d, c), c1 = hn::LoadU(d, c + step);
+        const auto c2 = hn::LoadU(d, c + 2 * step), c3 = hn::LoadU(d, c + 3 * step);
+        const auto s0 = hn::LoadU(d, s), s1 = hn::LoadU(d, s + step);
+        const auto s2 = hn::LoadU(d, s + 2 * step), s3 = hn::LoadU(d, s + 3 * step);
+        for (std::int64_t head = 0; head < count; ++head) {
+            const auto load = [&](std::int64_t k) HWY_ATTR {
+                return Rows::load(d, x.template at<Rows>(head, i + k * step));
+            };
+            const auto store = [&](std::int64_t k, auto turned) HWY_ATTR {
+                Rows::store(d, turned, y.template at<Rows>(head, i + k * step));
+            };
+            const auto x0 = load(0), x1 = load(1), x2 = load(2), x3 = load(3);
+            store(0, turn_pairs(d, x0, c0, s0));
+            store(1, turn_pairs(d, x1, c1, s1));
+            store(2, turn_pairs(d, x2, c2, s2));
+            store(3, turn_pairs(d, x3, c3, s3));
+        }
+    }
     for (; i + step <= 2 * pairs; i += step) {
         const auto c = hn::LoadU(d, table.cosine + i), s = hn::LoadU(d, table.sine + i);
-        for (std::int64_t k = 0; k < kCount; ++k) {
-            const auto own = hn::LoadU(d, x.row(k) + i), other = hn::Reverse2(d, own);
-            hn::StoreU(hn::MulAdd(other, s, hn::Mul(own, c)), d, y.row(k) + i);
+        for (std::int64_t head = 0; head < count; ++head) {
+            const auto own = Rows::load(d, x.template at<Rows>(head, i));
+            Rows::store(d, turn_pairs(d, own, c, s), y.template at<Rows>(head, i));
         }
     }
 #endif
+    const hn::CappedTag<float, 1> single;
     for (; i < 2 * pairs; i += 2) {
-        for (std::int64_t k = 0; k < kCount; ++k) {
-            const float x0 = x.row(k)[i], x1 = x.row(k)[i + 1];
-            y.row(k)[i] = x1 * table.sine[i] + x0 * table.cosine[i];
-            y.row(k)[i + 1] = x0 * table.sine[i + 1] + x1 * table.cosine[i + 1];
+        for (std::int64_t head = 0; head < count; ++head) {
+            const float x0 = load_one<Rows>(x.template at<Rows>(head, i));
+            const float x1 = load_one<Rows>(x.template at<Rows>(head, i + 1));
+            const float y0 = x1 * table.sine[i] + x0 * table.cosine[i];
+            const float y1 = x0 * table.sine[i + 1] + x1 * table.cosine[i + 1];
+            Rows::store(single, hn::Set(single, y0), y.template at<Rows>(head, i));
+            Rows::store(single, hn::Set(single, y1), y.template at<Rows>(head, i + 1));
         }
     }
 }
 
-/// Pairs whose second elements follow all the first ones. y may be x.
-template <std::int64_t kCount>
-void turn_halves(Heads<const float> x, Heads<float> y, std::int64_t pairs,
-                 const RopeScratch& table) {
+/// Pairs whose second elements follow all the first ones, in `count` heads. y may be x.
+template <class Rows>
+void turn_halves(Heads<const std::byte> x, Heads<std::byte> y, std::int64_t count,
+                 std::int64_t pairs, const RopeScratch& table) {
+    const auto load = [&](auto d, std::int64_t head, std::int64_t i)
+                          HWY_ATTR { return Rows::load(d, x.template at<Rows>(head, i)); };
+    const auto store = [&](auto d, std::int64_t head, std::int64_t p, auto x0, auto x1, auto c,
+                           auto s) HWY_ATTR {
+        Rows::store(d, hn::NegMulAdd(x1, s, hn::Mul(x0, c)), y.template at<Rows>(head, p));
+        Rows::store(d, hn::MulAdd(x0, s, hn::Mul(x1, c)), y.template at<Rows>(head, pairs + p));
+    };
     const Floats d;
     const std::int64_t step = lane_count(d);
     std::int64_t p = 0;
-    for (; p + step <= pairs; p += step) {
-        const auto c = hn::LoadU(d, table.cosine + p), s = hn::LoadU(d, table.sine + p);
-        for (std::int64_t k = 0; k < kCount; ++k) {
-            const auto x0 = hn::LoadU(d, x.row(k) + p), x1 = hn::LoadU(d, x.row(k) + pairs + p);
-            hn::StoreU(hn::NegMulAdd(x1, s, hn::Mul(x0, c)), d, y.row(k) + p);
-            hn::StoreU(hn::MulAdd(x0, s, hn::Mul(x1, c)), d, y.row(k) + pairs + p);
+    for (; p + 2 * step <= pairs; p += 2 * step) {
+        const float *c = table.cosine + p, *s = table.sine + p;
+        const auto c0 = hn::LoadU(d, c), c1 = hn::LoadU(d, c + step);
+        const auto s0 = hn::LoadU(d, s), s1 = hn::LoadU(d, s + step);
+        for (std::int64_t head = 0; head < count; ++head) {
+            const auto x00 = load(d, head, p), x01 = load(d, head, p + step);
+            const auto x10 = load(d, head, pairs + p), x11 = load(d, head, pairs + p + step);
+            store(d, head, p, x00, x10, c0, s0);
+            store(d, head, p + step, x01, x11, c1, s1);
         }
     }
+    const auto turn = [&](auto tag, std::int64_t head, auto c, auto s) HWY_ATTR {
+        store(tag, head, p, load(tag, head, p), load(tag, head, pairs + p), c, s);
+    };
+    for (; p + step <= pairs; p += step) {
+        const auto c = hn::LoadU(d, table.cosine + p), s = hn::LoadU(d, table.sine + p);
+        for (std::int64_t head = 0; head < count; ++head) turn(d, head, c, s);
+    }
+    const hn::CappedTag<float, 1> single;
     for (; p < pairs; ++p) {
-        for (std::int64_t k = 0; k < kCount; ++k) {
-            const float x0 = x.row(k)[p], x1 = x.row(k)[pairs + p];
-            y.row(k)[p] = x0 * table.cosine[p] - x1 * table.sine[p];
-            y.row(k)[pairs + p] = x0 * table.sine[p] + x1 * table.cosine[p];
-        }
+        const auto c = hn::Set(single, table.cosine[p]), s = hn::Set(single, table.sine[p]);
+        for (std::int64_t head = 0; head < count; ++head) turn(single, head, c, s);
     }
 }
 
-/// `kCount` rows of n elements; those that are not turned stay as they are.
-template <std::int64_t kCount>
-HWY_INLINE void turn_rows(const RopeAngles& angles, Heads<const float> x, Heads<float> y,
-                          std::int64_t n, const RopeScratch& table) {
+/// `count` heads of n elements; those elements that are not turned stay as they are.
+template <class Rows>
+void turn_heads(const RopeAngles& angles, Heads<const std::byte> x, Heads<std::byte> y,
+                std::int64_t count, std::int64_t n, const RopeScratch& table) {
     const std::int64_t first = angles.first(), end = first + 2 * angles.pairs;
     if (x.first != y.first && 2 * angles.pairs < n) {
-        for (std::int64_t k = 0; k < kCount; ++k) {
-            const float* from = x.row(k);
-            std::memcpy(y.row(k), from, static_cast<std::size_t>(first) * sizeof(float));
-            std::memcpy(y.row(k) + end, from + end,
-                        static_cast<std::size_t>(n - end) * sizeof(float));
+        const auto before = static_cast<std::size_t>(first * Rows::kSize);
+        const auto behind = static_cast<std::size_t>((n - end) * Rows::kSize);
+        for (std::int64_t head = 0; head < count; ++head) {
+            std::memcpy(y.template at<Rows>(head, 0), x.template at<Rows>(head, 0), before);
+            std::memcpy(y.template at<Rows>(head, end), x.template at<Rows>(head, end), behind);
         }
     }
-    x.first += first;
-    y.first += first;
+    x.first = x.template at<Rows>(0, first);
+    y.first = y.template at<Rows>(0, first);
     if (angles.is_interleaved()) {
-        turn_neighbours<kCount>(x, y, angles.pairs, table);
+        turn_neighbours<Rows>(x, y, count, angles.pairs, table);
     } else {
-        turn_halves<kCount>(x, y, angles.pairs, table);
+        turn_halves<Rows>(x, y, count, angles.pairs, table);
     }
 }
 
 /// Heads `heads` of one token, whose angles are in the table.
-void turn_heads(const RopeAngles& angles, const Tensor& x, const Tensor& y, Range heads,
+template <class Rows>
+void turn_token(const RopeAngles& angles, const Tensor& x, const Tensor& y, Range heads,
                 const Row& token, const RopeScratch& table) {
-    const std::int64_t n = y.ne[0];
-    std::int64_t head = heads.begin;
-    if (y.type == GGML_TYPE_F32) {
-        const auto rows_of = [&](std::int64_t i) HWY_ATTR {
-            return std::pair(Heads<const float>{at<float>(x, 0, i, token.i2, token.i3), x.nb[1]},
-                             Heads<float>{at<float>(y, 0, i, token.i2, token.i3), y.nb[1]});
-        };
-        const bool is_near = byte_size(y) <= kNearBytes;
-        for (; is_near && head + kHeadsTogether <= heads.end; head += kHeadsTogether) {
-            const auto [from, to] = rows_of(head);
-            turn_rows<kHeadsTogether>(angles, from, to, n, table);
-        }
-        for (; head < heads.end; ++head) {
-            const auto [from, to] = rows_of(head);
-            turn_rows<1>(angles, from, to, n, table);
-        }
-        return;
-    }
-    for (; head < heads.end; ++head) {
-        convert_row<F16Rows, F32Rows>(at(x, 0, head, token.i2, token.i3), table.row, n);
-        turn_rows<1>(angles, {table.row, 0}, {table.row, 0}, n, table);
-        convert_row<F32Rows, F16Rows>(table.row, at(y, 0, head, token.i2, token.i3), n);
+    const std::int64_t all = heads.end - heads.begin;
+    const std::int64_t together = byte_size(y) <= kNearBytes ? all : 1;
+    for (std::int64_t head = heads.begin; head < heads.end; head += together) {
+        turn_heads<Rows>(angles, {at(x, 0, head, token.i2, token.i3), x.nb[1]},
+                         {at(y, 0, head, token.i2, token.i3), y.nb[1]}, together, y.ne[0], table);
     }
 }
 
@@ -247,21 +283,18 @@ void rope(const Tensor& node, const Task& task) {
     const RopeScratch scratch(task, n);
     const Range rows = task.share(row_count(node));
     if (rows.begin >= rows.end) return;
+    const auto turn = node.type == GGML_TYPE_F32 ? turn_token<F32Rows> : turn_token<F16Rows>;
     angles.fill(node.src[2], scratch.per_position, scratch.axis);
     for (std::int64_t p = angles.pairs; p < rope_pitch(n); ++p) {
         scratch.per_position[p] = 0;
         scratch.axis[p] = 0;
     }
-    float fastest = 0;
-    for (std::int64_t p = 0; p < angles.pairs; ++p) {
-        const float speed = scratch.per_position[p];
-        fastest = std::max(fastest, speed < 0 ? -speed : speed);
-    }
+    const float fastest = largest_magnitude(scratch.per_position, angles.pairs);
     for (std::int64_t row = rows.begin; row < rows.end;) {
         const Row token{row % heads, row / heads % tokens, row / (heads * tokens)};
         const std::int64_t count = std::min(heads - token.i1, rows.end - row);
         turn_table({angles, scratch, *node.src[1], tokens, token.i2}, fastest);
-        turn_heads(angles, *node.src[0], node, {token.i1, token.i1 + count}, token, scratch);
+        turn(angles, *node.src[0], node, {token.i1, token.i1 + count}, token, scratch);
         row += count;
     }
 }

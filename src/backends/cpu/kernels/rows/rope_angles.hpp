@@ -10,7 +10,7 @@ namespace heddle::cpu {
 inline std::int64_t rope_pitch(std::int64_t n) { return (n + 127) / 128 * 128; }
 
 /// Rows of that many elements in the scratch memory of a task.
-inline constexpr std::int64_t kRopeRows = 5;
+inline constexpr std::int64_t kRopeRows = 4;
 
 /// Which elements of a row ROPE turns, and how fast: everything that is the same for all tokens.
 struct RopeAngles {
@@ -41,10 +41,15 @@ struct RopeAngles {
         if (has_axes()) {
             fill_axes(step, per_position, axis);
         } else {
-            double even = 1, odd = step;  // two chains: one product need not wait for the other
-            for (std::int64_t p = 0; p < pairs; p += 2, even *= step * step, odd *= step * step) {
-                per_position[p] = static_cast<float>(even);
-                per_position[p + 1] = static_cast<float>(odd);
+            // Four chains, of products that need not wait for each other. The last round may write
+            // behind the pairs, where there is room.
+            const double square = step * step, leap = square * square;
+            double powers[4] = {1, step, square, square * step};
+            for (std::int64_t p = 0; p < pairs; p += 4) {
+                for (std::int64_t k = 0; k < 4; ++k) {
+                    per_position[p + k] = static_cast<float>(powers[k]);
+                    powers[k] *= leap;
+                }
             }
         }
         if (factors != nullptr) {

@@ -30,6 +30,7 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 /// unit * x, of which the largest x makes the largest.
 struct PlainLogits {
+    static constexpr bool kIsMasked = false;
     const float* x;
     float unit;
 
@@ -41,6 +42,7 @@ struct PlainLogits {
 
 /// scale * x, with any scale.
 struct ScaledLogits {
+    static constexpr bool kIsMasked = false;
     const float* x;
     float scale;
     static constexpr float unit = 1;
@@ -54,6 +56,7 @@ struct ScaledLogits {
 /// scale * x + slope * mask
 template <class MaskRows>
 struct MaskedLogits {
+    static constexpr bool kIsMasked = true;
     const float* x;
     float scale;
     const std::byte* mask;
@@ -92,9 +95,11 @@ HWY_INLINE float largest_of(const L& logits, std::int64_t n) {
     return most;
 }
 
-/// y = e^(logit - base) and the sum of them; the base is in units of the logits.
-template <class L>
-HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base) {
+/// y = e^(logit - base) and the sum of them; the base is in units of the logits. `beside(i)` is
+/// called for each whole vector, for work that memory has time for meanwhile.
+template <class L, class Beside>
+HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base,
+                               Beside beside) {
     const Floats d;
     const hn::CappedTag<float, 1> single;
     const std::int64_t step = lane_count(d);
@@ -112,6 +117,10 @@ HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float 
         auto sum0 = hn::Zero(d), sum1 = sum0;
         for (; i + 2 * step <= end; i += 2 * step) {
             const auto e0 = term(d, logits.at(d, i)), e1 = term(d, logits.at(d, i + step));
+            // Before the results are stored: rows are often a multiple of 4 KiB apart, and then
+            // loads from one wait for stores to the same place in another.
+            beside(i);
+            beside(i + step);
             hn::StoreU(e0, d, y + i);
             hn::StoreU(e1, d, y + i + step);
             sum0 = hn::Add(sum0, e0);
@@ -121,6 +130,7 @@ HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float 
             const auto e = term(d, logits.at(d, i));
             hn::StoreU(e, d, y + i);
             sum0 = hn::Add(sum0, e);
+            beside(i);
         }
         total = add_lanes(dd, total, hn::Add(sum0, sum1));
     }
@@ -158,48 +168,48 @@ struct SoftRow {
 };
 
 /// A row that is masked entirely comes out as NaN, unless there is a sink.
+template <class L>
 struct SoftMaxSteps {
     const Tensor& node;
     ops::SoftMax::Params params = unpack<ops::SoftMax::Params>(node);
 
     using Value = SoftRow;
 
-    /// `use` of the logits of a piece.
-    template <class Use>
-    HWY_INLINE auto with_logits(const Row& row, Range range, Use use) const {
-        const Tensor& x = *node.src[0];
-        const Tensor* mask = node.src[1];
-        const float scale = params.scale;
-        const float* from = row_at<const float>(x, row) + range.begin;
-        if (mask == nullptr) {
-            return scale > 0 ? use(PlainLogits{from, scale}) : use(ScaledLogits{from, scale});
+    L logits_of(const Row& row, Range range) const {
+        const float* from = row_at<const float>(*node.src[0], row) + range.begin;
+        if constexpr (L::kIsMasked) {
+            const Tensor& mask = *node.src[1];
+            const float slope = alibi_slope(params.max_bias, node.ne[2], row.i2);
+            const auto* weights = at<const std::byte>(mask, range.begin, row.i1,
+                                                      row.i2 % mask.ne[2], row.i3 % mask.ne[3]);
+            return {from, params.scale, weights, slope};
+        } else {
+            return {from, params.scale};
         }
-        const float slope = alibi_slope(params.max_bias, node.ne[2], row.i2);
-        const auto* weights = at<const std::byte>(*mask, range.begin, row.i1, row.i2 % mask->ne[2],
-                                                  row.i3 % mask->ne[3]);
-        if (mask->type == GGML_TYPE_F32) {
-            return use(MaskedLogits<F32Rows>{from, scale, weights, slope});
-        }
-        return use(MaskedLogits<F16Rows>{from, scale, weights, slope});
+    }
+
+    float* results_of(const Row& row, Range range) const {
+        return row_at<float>(node, row) + range.begin;
     }
 
     /// The largest logit is in the units of the logits until the piece is refined.
     SoftPart measure(const Row& row, Range range) const {
-        const std::int64_t n = range.end - range.begin;
-        return with_logits(row, range, [n](const auto& logits) HWY_ATTR {
-            return SoftPart{0, largest_of(logits, n)};
-        });
+        return {0, largest_of(logits_of(row, range), range.end - range.begin)};
     }
 
-    void refine(const Row& row, Range range, SoftPart& part) const {
-        float* y = row_at<float>(node, row) + range.begin;
+    template <class Beside>
+    HWY_INLINE void refine_beside(const Row& row, Range range, SoftPart& part,
+                                  Beside beside) const {
+        const L logits = logits_of(row, range);
         const std::int64_t n = range.end - range.begin;
         // Where nothing counts any base will do, but infinity minus infinity would not.
         const float base = part.largest == kNever ? 0 : part.largest;
-        part = with_logits(row, range, [=](const auto& logits) HWY_ATTR {
-            const float largest = base == 0 ? part.largest : base * logits.unit;
-            return SoftPart{exponentials(logits, y, n, base), largest};
-        });
+        const float largest = base == 0 ? part.largest : base * logits.unit;
+        part = {exponentials(logits, results_of(row, range), n, base, beside), largest};
+    }
+
+    void refine(const Row& row, Range range, SoftPart& part) const {
+        refine_beside(row, range, part, [](std::int64_t) {});
     }
 
     SoftRow combine(const Row& row, std::span<const SoftPart> parts) const {
@@ -207,16 +217,115 @@ struct SoftMaxSteps {
         return SoftRow::of(parts, sinks == nullptr ? nullptr : at<const float>(*sinks, row.i2));
     }
 
+    static float factor_of(const SoftPart& part, const SoftRow& whole) {
+        return static_cast<float>(whole.weight_of(part.largest) / whole.sum);
+    }
+
     void finish(const Row& row, Range range, const SoftPart& part, const SoftRow& whole) const {
-        float* y = row_at<float>(node, row) + range.begin;
-        const auto factor = static_cast<float>(whole.weight_of(part.largest) / whole.sum);
+        float* y = results_of(row, range);
+        const float factor = factor_of(part, whole);
         map_floats(y, y, range.end - range.begin,
                    [factor](auto d, auto v) HWY_ATTR { return hn::Mul(v, hn::Set(d, factor)); });
     }
+
+    /// Refines a piece, finishes that of another row, and measures the one after it, which are all
+    /// of the same length, at once: arithmetic is busy with the one, memory with the others.
+    SoftPart refine_and_more(const Row& row, Range range, SoftPart& part, float* before,
+                             float factor, const L& next) const {
+        const Floats d;
+        const hn::CappedTag<float, 1> single;
+        const std::int64_t n = range.end - range.begin;
+        const auto scale = hn::Set(d, factor);
+        auto most = hn::Set(d, kNever);
+        refine_beside(row, range, part, [&](std::int64_t i) HWY_ATTR {
+            most = hn::Max(most, next.at(d, i));
+            hn::StoreU(hn::Mul(hn::LoadU(d, before + i), scale), d, before + i);
+        });
+        float largest = hn::GetLane(hn::MaxOfLanes(d, most));
+        for (std::int64_t i = n - n % lane_count(d); i < n; ++i) {
+            const float last = hn::GetLane(next.at(single, i));
+            largest = last > largest ? last : largest;
+            before[i] *= factor;
+        }
+        return {0, largest};
+    }
 };
 
+/// Rows of several pieces that come from memory are read faster one after the other: from this size
+/// on.
+inline constexpr std::size_t kFarBytes = 12 << 20;
+
+/// Whether rows may be worked on while others are finished, and whether that is faster.
+inline bool is_overlap_worthwhile(const Tensor& node, int tasks) {
+    if (row_count(node) < kLeastRowsPerTask * tasks) return false;
+    if (node.ne[0] <= kRowPiece) return true;
+    return node.ne[0] % kRowPiece == 0 && byte_size(node) < kFarBytes;
+}
+
+/// This task's share of whole rows of equal pieces, which are finished one row later.
+template <class L>
+void overlapped_rows(const SoftMaxSteps<L>& steps, const Task& task) {
+    const Tensor& node = steps.node;
+    const std::int64_t n = node.ne[0], pieces = pieces_of_row(n);
+    const Range mine = task.share(row_count(node));
+    if (mine.begin >= mine.end) return;
+    auto* memory = reinterpret_cast<SoftPart*>(
+        task.scratch +
+        static_cast<std::size_t>(task.index * kLeastRowsPerTask * pieces) * kPieceSize);
+    std::span parts(memory, static_cast<std::size_t>(pieces));
+    std::span parts_before(memory + pieces, static_cast<std::size_t>(pieces));
+    SoftRow whole_before;
+    float* before = nullptr;
+    SoftPart measured = steps.measure(nth_row(node, mine.begin), row_piece(0, n));
+    for (std::int64_t index = mine.begin; index < mine.end; ++index) {
+        // Made anew, as copies of what was just written wait for it.
+        const Row row = nth_row(node, index);
+        const Row row_after = nth_row(node, index + 1 < mine.end ? index + 1 : index);
+        for (std::int64_t i = 0; i < pieces; ++i) {
+            const Range range = row_piece(i, n);
+            const bool is_last = i + 1 == pieces;
+            const Row& next = is_last ? row_after : row;
+            const Range range_of_next = row_piece(is_last ? 0 : i + 1, n);
+            SoftPart& part = parts[static_cast<std::size_t>(i)] = measured;
+            if (before == nullptr) {
+                measured = steps.measure(next, range_of_next);
+                steps.refine(row, range, part);
+                continue;
+            }
+            const SoftPart& part_before = parts_before[static_cast<std::size_t>(i)];
+            measured = steps.refine_and_more(row, range, part, before + range.begin,
+                                             steps.factor_of(part_before, whole_before),
+                                             steps.logits_of(next, range_of_next));
+        }
+        whole_before = steps.combine(row, parts);
+        std::swap(parts, parts_before);
+        before = steps.results_of(row, {0, n});
+    }
+    for (std::int64_t i = 0; i < pieces; ++i) {
+        steps.finish(nth_row(node, mine.end - 1), row_piece(i, n),
+                     parts_before[static_cast<std::size_t>(i)], whole_before);
+    }
+}
+
+template <class L>
+void soft_max_of(const Tensor& node, const Task& task) {
+    const SoftMaxSteps<L> steps{node};
+    if (is_overlap_worthwhile(node, task.count)) {
+        overlapped_rows(steps, task);
+    } else {
+        work_in_pieces<SoftPart>(node, task, steps);
+    }
+}
+
 void soft_max(const Tensor& node, const Task& task) {
-    work_in_pieces<SoftPart>(node, task, SoftMaxSteps{node});
+    const Tensor* mask = node.src[1];
+    if (mask == nullptr) {
+        const bool is_plain = unpack<ops::SoftMax::Params>(node).scale > 0;
+        return is_plain ? soft_max_of<PlainLogits>(node, task)
+                        : soft_max_of<ScaledLogits>(node, task);
+    }
+    return mask->type == GGML_TYPE_F32 ? soft_max_of<MaskedLogits<F32Rows>>(node, task)
+                                       : soft_max_of<MaskedLogits<F16Rows>>(node, task);
 }
 
 /// dx = scale * y * (dy - sum(y * dy))

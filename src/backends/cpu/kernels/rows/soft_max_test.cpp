@@ -126,6 +126,23 @@ TEST(CpuSoftMax, WritesIntoItsOperandOrItsMask) {
     }
 }
 
+/// Rows of one piece, or of equal ones, are finished while later rows are computed.
+TEST(CpuSoftMax, KeepsRowsApartThatAreUnderWayTogether) {
+    for (const std::int64_t n : {70, 2048, 4096}) {
+        for_each_way([&](int tasks) {
+            Workbench bench;
+            Tensor* x = bench.random(GGML_TYPE_F32, {n, 5, 3, 1}, -9, 9);
+            Tensor* y = bench.node<ops::SoftMax>({.scale = 1}, {x});
+            auto expected = expected_of(*y);
+            *at<float>(*x, n - 1, 4, 1) = NAN;
+            std::fill_n(expected.begin() + 9 * n, n, NAN);
+            y->data = x->data;
+            ASSERT_TRUE(run_node(*y, tasks));
+            expect_close(*y, expected, 1e-5);
+        });
+    }
+}
+
 TEST(CpuSoftMax, GivesMaskedElementsExactlyNothing) {
     Workbench bench;
     Tensor* x = bench.random(GGML_TYPE_F32, {3, 2, 1, 1});
