@@ -12,10 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__aarch64__)
-#include <asm/hwcap.h>
-#include <sys/auxv.h>
-#endif
+#include "backends/cpu/extras.hpp"
 
 #undef HEDDLE_HAS_BYTE_PRODUCTS
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)
@@ -81,7 +78,7 @@ struct PairedBytes {
 struct FusedBytes {
     static constexpr bool kTakesAllBytes = true;
 
-    static bool is_there() { return __builtin_cpu_supports("avx512vnni") != 0; }
+    static bool is_there() { return has_vnni(); }
 
     static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
                                                       hn::Vec<WordLanes> other,
@@ -98,14 +95,8 @@ struct FusedBytes {
     }
 };
 #elif HEDDLE_HAS_FUSED_BYTES
-/// What processors have beyond Highway's target, which promises none of it: the compiler cannot be
-/// asked for these instructions by name.
-struct ArmExtras {
-    static bool has_dot_products() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
-    static bool has_mixed_signs() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
-};
-
-// The assembler must be told that they are meant, without taking back what the compiler allows.
+// Highway's target promises none of what follows, so the compiler cannot be asked for it by name.
+// The assembler must be told that it is meant, without taking back what the compiler allows.
 #if defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_DOTPROD)
 #define HEDDLE_ARM_EXTRAS ""
 #elif defined(__ARM_FEATURE_DOTPROD) || defined(__ARM_FEATURE_SVE)
@@ -115,7 +106,7 @@ struct ArmExtras {
 #endif
 
 /// Asked once, for kernels that cannot be compiled in two forms.
-static const bool kHasDotProducts = ArmExtras::has_dot_products();
+static const bool kHasDotProducts = has_dot_products();
 
 /// Four products at a time: of unsigned by signed bytes, or else of signed ones only, which is
 /// exact if no unsigned byte is above 127.
@@ -123,9 +114,7 @@ template <bool kMixesSigns>
 struct DotBytes {
     static constexpr bool kTakesAllBytes = kMixesSigns;
 
-    static bool is_there() {
-        return kMixesSigns ? ArmExtras::has_mixed_signs() : ArmExtras::has_dot_products();
-    }
+    static bool is_there() { return kMixesSigns ? has_mixed_signs() : has_dot_products(); }
 
     static HWY_INLINE hn::Vec<WordLanes> multiply_add(hn::Vec<ByteLanes> bytes,
                                                       hn::Vec<WordLanes> other,

@@ -21,6 +21,7 @@
 #endif
 
 #include <type_traits>
+#include <utility>
 
 #include "backends/cpu/dot/block_dot.hpp"
 #include "backends/cpu/dot/strip_products.hpp"
@@ -49,7 +50,25 @@ struct CodeLayout {
     static constexpr int kOffset = Products::kTakesSigned ? 0 : Format::kOffset;
 };
 
+/// Elements that are multiplied before results are written.
+constexpr std::int64_t kCodeDepth = 1024;
+
+/// Whether rows are packed and multiplied in turns: one takes what the other leaves of the
+/// processor. With 16 registers that is nothing.
+constexpr bool kPacksBeside = !(HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2);
+
 // ---- making strips -----------------------------------------------------------------------------
+
+/// Sixteens of bytes that a part of a format is made of; 0 if it takes more than bytes at the same
+/// place of each.
+template <class Format>
+constexpr int loads_of() {
+    if constexpr (requires { Format::kLoads; }) {
+        return Format::kLoads;
+    } else {
+        return 0;
+    }
+}
 
 using FloatLanes = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<FloatLanes>;
@@ -132,6 +151,7 @@ public:
 
 private:
     HWY_INLINE void put_part(StripRows rows, int part, Place& to) const {
+        if constexpr (Format::kLoads > 0) return put_loads(rows, part, to);
         const auto offset = hn::Set(ByteLanes(), Layout::kOffset);
         WordVec codes[4][Format::kSlots];
         HWY_UNROLL(4)
@@ -147,14 +167,44 @@ private:
         }
     }
 
+    /// Bytes are turned into a lane per row before they are unpacked, as there are fewer of them.
+    HWY_INLINE void put_loads(StripRows rows, int part, Place& to) const {
+        const auto offset = hn::Set(ByteLanes(), Layout::kOffset);
+        WordVec words[Format::kLoads][4];
+        HWY_UNROLL(3)
+        for (int i = 0; i < Format::kLoads; ++i) {
+            load_transposed(WordLanes(), rows + Format::load_at(part, i), words[i]);
+        }
+        HWY_UNROLL(4)
+        for (int k = 0; k < 4; ++k) {
+            const auto put = [&](int slot, auto values) HWY_ATTR {
+                const auto bytes = hn::Add(hn::BitCast(ByteLanes(), values), offset);
+                hn::StoreU(hn::BitCast(WordLanes(), bytes), WordLanes(),
+                           to.codes(Format::group(part, slot)) + k * kCodeRows);
+            };
+            [&]<std::size_t... kNumbers>(std::index_sequence<kNumbers...>) HWY_ATTR {
+                Format::decode(part, put, hn::BitCast(ByteLanes(), words[kNumbers][k])...);
+            }
+            (std::make_index_sequence<Format::kLoads>());
+        }
+    }
+
     const Format format_{};
     std::uint32_t* strip_;
 };
 
-/// Asks for what is packed next: as many rows further on, `size` bytes of each. In eight steps.
-HWY_INLINE void fetch_step(StripRows rows, std::size_t size, int step) {
-    for (std::int64_t r = step * kCodeRows / 8; r < (step + 1) * kCodeRows / 8; ++r) {
-        for (std::size_t at = 0; at < size; at += 64) fetch_rows(rows.row(kCodeRows + r) + at);
+/// Asks for what is packed next: as many rows further on, `kSize` bytes of each. In eight steps.
+template <std::size_t kSize>
+HWY_INLINE void fetch_step(StripRows rows, int step) {
+    constexpr std::int64_t kEach = HWY_MAX(kCodeRows / 8, 1);
+    if constexpr (kCodeRows < 8) {
+        if (step >= kCodeRows) return;
+    }
+    HWY_UNROLL(8)
+    for (std::int64_t r = 0; r < kEach; ++r) {
+        const std::byte* row = rows.row(kCodeRows + step * kEach + r);
+        HWY_UNROLL(8)
+        for (std::size_t at = 0; at < kSize; at += 64) fetch_rows(row + at);
     }
 }
 
@@ -178,7 +228,7 @@ void pack_codes(const Panel& panel, std::int64_t begin, std::int64_t count, std:
         const std::int64_t length = piece_length(i, count);
         const std::size_t size = Format::bytes(length);
         if (panel.count >= kCodeRows) {
-            for (int step = 0; step < Packer::kSteps; ++step) fetch_step(rows, size, step);
+            for (int step = 0; step < Packer::kSteps; ++step) fetch_step<kMostBytes>(rows, step);
             packer.pack(rows, i, length);
             continue;
         }
@@ -360,30 +410,54 @@ void multiply_code_strips(const std::byte* rows, const std::byte* columns, std::
     });
 }
 
-/// Packs rows and multiplies them in turns: one takes what the other leaves of the processor.
+/// Multiplies `kCodeDepth` of `count` elements, those from `first` on, and packs rows meanwhile: a
+/// piece further on than what is multiplied.
+template <class Format, class Products, int kColumns>
+HWY_NOINLINE void multiply_and_pack_ahead(StripRows rows, std::int64_t first, std::int64_t count,
+                                          std::byte* strip, const std::byte* columns,
+                                          float* const* out, bool add) {
+    using Packer = CodePacker<Format, Products>;
+    using Layout = CodeLayout<Format, Products>;
+    const std::int64_t left = count - first;
+    strip += first / 32 * 4 * Layout::kRowWords;
+    columns += first / 32 * 4 * Layout::kColumnWords;
+    rows = rows + Format::bytes(first);
+    Packer packer(strip);
+    multiply_codes<Format, Products, kColumns>(
+        strip, columns, HWY_MIN(left, kCodeDepth), out, add, [&](std::int64_t i) HWY_ATTR {
+            const std::int64_t next = i / Packer::kElements * Packer::kElements;
+            const int step = static_cast<int>(i % Packer::kElements / 32);
+            fetch_step<Format::bytes(Packer::kElements)>(rows + Format::bytes(next), step);
+            const std::int64_t piece = next + Packer::kElements;
+            packer.pack_step(rows + Format::bytes(piece), piece, piece_length(piece, left), step);
+        });
+}
+
+/// Packs rows and multiplies them in turns.
 template <class Format, class Products>
 void pack_and_multiply_codes(const Panel& panel, std::int64_t begin, std::int64_t count,
                              std::byte* strip, const std::byte* columns, int width,
                              float* const* out, bool add) {
-    using Packer = CodePacker<Format, Products>;
     const StripRows rows = rows_of<Format>(panel, begin);
-    Packer packer(strip);
-    packer.pack(rows, 0, piece_length(0, count));
+    CodePacker<Format, Products>(strip).pack(rows, 0, piece_length(0, count));
     with_width(width, [&](auto columns_at_once) HWY_ATTR {
-        multiply_codes<Format, Products, columns_at_once>(
-            strip, columns, count, out, add, [&](std::int64_t i) HWY_ATTR {
-                const std::int64_t next = i / Packer::kElements * Packer::kElements;
-                const int step = static_cast<int>(i % Packer::kElements / 32);
-                fetch_step(rows + Format::bytes(next), Format::bytes(piece_length(next, count)),
-                           step);
-                const std::int64_t piece = next + Packer::kElements;
-                packer.pack_step(rows + Format::bytes(piece), piece, piece_length(piece, count),
-                                 step);
-            });
+        for (std::int64_t first = 0; first < count; first += kCodeDepth) {
+            multiply_and_pack_ahead<Format, Products, columns_at_once>(
+                rows, first, count, strip, columns, out, add || first > 0);
+        }
     });
 }
 
 // ---- rows of a family's list -------------------------------------------------------------------
+
+template <class Format, class Products>
+constexpr auto packs_beside() -> decltype(StripKernel::pack_and_multiply) {
+    if constexpr (kPacksBeside) {
+        return pack_and_multiply_codes<Format, Products>;
+    } else {
+        return nullptr;
+    }
+}
 
 template <class Format>
 StripKernel code_strip_kernel() {
@@ -392,14 +466,14 @@ StripKernel code_strip_kernel() {
         using Layout = CodeLayout<Format, Products>;
         return StripKernel{.rows = kCodeRows,
                            .columns = kCodeColumns,
-                           .depth = 1024,
+                           .depth = kCodeDepth,
                            .least_columns = 3,
                            .row_bytes = 4 * Layout::kRowWords / kCodeRows,
                            .column_bytes = 4 * Layout::kColumnWords / kCodeColumns,
                            .pack_rows = pack_codes<Format, Products>,
                            .put_column = put_codes<Format, Products>,
                            .multiply = multiply_code_strips<Format, Products>,
-                           .pack_and_multiply = pack_and_multiply_codes<Format, Products>};
+                           .pack_and_multiply = packs_beside<Format, Products>()};
     });
 }
 

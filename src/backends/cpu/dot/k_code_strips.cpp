@@ -105,6 +105,7 @@ struct SuperCodes : Super {
     static constexpr int kGroups = kCount;
     static constexpr int kOffset = kLeast;
     static constexpr int kMostCode = kLeast + kMost;
+    static constexpr int kLoads = loads_of<Super>();
 
     static constexpr int parts(std::int64_t count) {
         return static_cast<int>(count / QK_K) * Super::kParts;

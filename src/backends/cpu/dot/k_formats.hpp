@@ -4,6 +4,9 @@
 // `scales` reads a block's scales. `codes` unpacks one of `kParts` parts of a block and hands on up
 // to `kSlots` times sixteen codes; `group` says which sixteen of the block a slot of a part is. A
 // source is one block, or stands for blocks at the same place of several rows.
+//
+// Most formats need no more than bytes at the same place of a few sixteens of them: those say where
+// these are (`kLoads` of them, `load_at`), and what codes they hold (`decode`).
 #if defined(HEDDLE_CPU_DOT_K_FORMATS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_DOT_K_FORMATS_HPP
 #undef HEDDLE_CPU_DOT_K_FORMATS_HPP
@@ -52,9 +55,27 @@ struct NibbleParts {
     static constexpr int group(int part, int slot) { return 4 * (part / 2) + part % 2 + 2 * slot; }
 };
 
+/// `decode` of the sixteens that a part of a block is made of.
+template <class Format, class Source, class Put>
+HWY_INLINE void load_and_decode(const Source& from, int part, Put put) {
+    const auto load = [&](int i) HWY_ATTR { return load_bytes(from + Format::load_at(part, i)); };
+    if constexpr (Format::kLoads == 1) Format::decode(part, put, load(0));
+    if constexpr (Format::kLoads == 2) Format::decode(part, put, load(0), load(1));
+    if constexpr (Format::kLoads == 3) Format::decode(part, put, load(0), load(1), load(2));
+}
+
+/// Place number `number` of sixteen bytes behind `offset`.
+constexpr std::size_t sixteen_at(std::size_t offset, int number) {
+    return offset + 16 * static_cast<std::size_t>(number);
+}
+
 struct Q2K : TwoBitParts {
     using Block = block_q2_K;
     static constexpr bool kHasMinima = true;
+    static constexpr int kLoads = 1;
+    static constexpr std::size_t load_at(int part, int) {
+        return sixteen_at(offsetof(Block, qs), part);
+    }
 
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
@@ -66,14 +87,22 @@ struct Q2K : TwoBitParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part)),
-                      [&](int pair, auto codes) HWY_ATTR { put(pair, as_codes(codes)); });
+        load_and_decode<Q2K>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int, Put put, V bytes) {
+        for_bit_pairs(bytes, [&](int pair, auto codes) HWY_ATTR { put(pair, as_codes(codes)); });
     }
 };
 
 struct Q3K : TwoBitParts {
     using Block = block_q3_K;
     static constexpr bool kHasMinima = false;
+    static constexpr int kLoads = 2;
+    static constexpr std::size_t load_at(int part, int i) {
+        return i == 0 ? sixteen_at(offsetof(Block, qs), part)
+                      : sixteen_at(offsetof(Block, hmask), part % 2);
+    }
 
     /// Scales of six bits, less 32, eight to a word: nibbles, and under them pairs of bits.
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
@@ -94,14 +123,15 @@ struct Q3K : TwoBitParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        const auto number = static_cast<std::size_t>(part);
-        const auto high = load_bytes(from + offsetof(Block, hmask) + 16 * (number % 2));
-        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * number),
-                      [&](int pair, auto codes) HWY_ATTR {
-                          const auto bit = all_bytes(codes, 1 << (4 * (part / 2) + pair));
-                          const auto upper = where_bits(high, bit, 4);
-                          put(pair, less(hn::Add(as_codes(codes), upper), 4));
-                      });
+        load_and_decode<Q3K>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int part, Put put, V pairs, V high) {
+        for_bit_pairs(pairs, [&](int pair, auto codes) HWY_ATTR {
+            const auto bit = all_bytes(codes, 1 << (4 * (part / 2) + pair));
+            const auto upper = where_bits(high, bit, 4);
+            put(pair, less(hn::Add(as_codes(codes), upper), 4));
+        });
     }
 };
 
@@ -123,6 +153,10 @@ HWY_INLINE void unpack_scales(const std::byte* from, SuperScales& to) {
 struct Q4K : NibbleParts {
     using Block = block_q4_K;
     static constexpr bool kHasMinima = true;
+    static constexpr int kLoads = 1;
+    static constexpr std::size_t load_at(int part, int) {
+        return sixteen_at(offsetof(Block, qs), part);
+    }
 
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         unpack_scales<Block>(from, to);
@@ -130,8 +164,10 @@ struct Q4K : NibbleParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        const auto bytes =
-            load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part));
+        load_and_decode<Q4K>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int, Put put, V bytes) {
         put(0, low_nibbles(bytes));
         put(1, high_nibbles(bytes));
     }
@@ -140,6 +176,11 @@ struct Q4K : NibbleParts {
 struct Q5K : NibbleParts {
     using Block = block_q5_K;
     static constexpr bool kHasMinima = true;
+    static constexpr int kLoads = 2;
+    static constexpr std::size_t load_at(int part, int i) {
+        return i == 0 ? sixteen_at(offsetof(Block, qs), part)
+                      : sixteen_at(offsetof(Block, qh), part % 2);
+    }
 
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         unpack_scales<Block>(from, to);
@@ -147,9 +188,10 @@ struct Q5K : NibbleParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        const auto number = static_cast<std::size_t>(part);
-        const auto bytes = load_bytes(from + offsetof(Block, qs) + 16 * number);
-        const auto bits = load_bytes(from + offsetof(Block, qh) + 16 * (number % 2));
+        load_and_decode<Q5K>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int part, Put put, V bytes, V bits) {
         const int pair = part / 2;
         const auto low_bit = where_bits(bits, all_bytes(bits, 1 << (2 * pair)), 16);
         const auto high_bit = where_bits(bits, all_bytes(bits, 2 << (2 * pair)), 16);
@@ -161,6 +203,11 @@ struct Q5K : NibbleParts {
 struct Q6K : TwoBitParts {
     using Block = block_q6_K;
     static constexpr bool kHasMinima = false;
+    static constexpr int kLoads = 3;
+    static constexpr std::size_t load_at(int part, int i) {
+        return i < 2 ? sixteen_at(offsetof(Block, ql), part / 2 * 4 + part % 2 + 2 * i)
+                     : sixteen_at(offsetof(Block, qh), part);
+    }
 
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
@@ -169,11 +216,10 @@ struct Q6K : TwoBitParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        const auto half = static_cast<std::size_t>(part / 2);
-        const auto odd = static_cast<std::size_t>(part % 2);
-        const auto low = from + offsetof(Block, ql) + 64 * half + 16 * odd;
-        const auto low0 = load_bytes(low), low1 = load_bytes(low + 32);
-        const auto high = load_bytes(from + offsetof(Block, qh) + 32 * half + 16 * odd);
+        load_and_decode<Q6K>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int, Put put, V low0, V low1, V high) {
         // The upper two bits of each quarter, where they belong.
         const auto put_quarter = [&](int quarter, auto lower, auto upper) HWY_ATTR {
             const auto bits = as_codes(hn::And(upper, all_bytes(upper, 0x30)));
@@ -189,6 +235,10 @@ struct Q6K : TwoBitParts {
 struct Iq4Xs {
     using Block = block_iq4_xs;
     static constexpr bool kHasMinima = false;
+    static constexpr int kLoads = 1;
+    static constexpr std::size_t load_at(int part, int) {
+        return sixteen_at(offsetof(Block, qs), part);
+    }
     static constexpr int kParts = 8, kSlots = 2;
     static constexpr int slots(int) { return kSlots; }
     static constexpr int group(int part, int slot) { return 2 * part + slot; }
@@ -206,8 +256,10 @@ struct Iq4Xs {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        const auto bytes =
-            load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part));
+        load_and_decode<Iq4Xs>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int, Put put, V bytes) {
         put(0, look_up(kNonlinearLevels, low_nibbles(bytes)));
         put(1, look_up(kNonlinearLevels, high_nibbles(bytes)));
     }
@@ -216,6 +268,10 @@ struct Iq4Xs {
 struct Tq2 : TwoBitParts {
     using Block = block_tq2_0;
     static constexpr bool kHasMinima = false;
+    static constexpr int kLoads = 1;
+    static constexpr std::size_t load_at(int part, int) {
+        return sixteen_at(offsetof(Block, qs), part);
+    }
 
     static HWY_INLINE void scales(const std::byte* from, SuperScales& to) {
         to.d = read_half(from + offsetof(Block, d));
@@ -224,7 +280,11 @@ struct Tq2 : TwoBitParts {
 
     template <class Source, class Put>
     static HWY_INLINE void codes(const Source& from, int part, Put put) {
-        for_bit_pairs(load_bytes(from + offsetof(Block, qs) + 16 * static_cast<std::size_t>(part)),
+        load_and_decode<Tq2>(from, part, put);
+    }
+    template <class Put, class V>
+    static HWY_INLINE void decode(int, Put put, V bytes) {
+        for_bit_pairs(bytes,
                       [&](int pair, auto codes) HWY_ATTR { put(pair, less(as_codes(codes), 1)); });
     }
 };

@@ -27,6 +27,7 @@ struct SimpleCodes {
     static constexpr int kOffset = kLeast;
     static constexpr int kMostCode = kLeast + kMost;
     static constexpr int kSlots = 2;
+    static constexpr int kLoads = loads_of<Simple>();
 
     static constexpr int parts(std::int64_t count) { return static_cast<int>(count / 32); }
     static constexpr int slots(int) { return kSlots; }
@@ -43,18 +44,16 @@ struct SimpleCodes {
         const StripRows blocks = rows + block_at(part);
         for (int g = 0; g < kGroups; ++g) {
             const int number = part % kPerBlock * kGroups + g;
-            Scale* scales = to.scales(part * kGroups + g);
-            for (std::int64_t r = 0; r < kCodeLanes; ++r) {
-                scales[r] = to_scale(Simple::stored_scale(blocks.row(r), number));
-            }
+            put_each(to.scales(part * kGroups + g), [&](std::int64_t r) HWY_ATTR {
+                return Simple::stored_scale(blocks.row(r), number);
+            });
         }
         if constexpr (kHasMinima) {
-            Scale* minima = to.minima(part);
-            for (std::int64_t r = 0; r < kCodeLanes; ++r) {
+            put_each(to.minima(part), [&](std::int64_t r) HWY_ATTR {
                 Stored minimum = Simple::stored_minimum(blocks.row(r));
                 minimum.bits ^= 0x8000;  // minima of these formats are added, not taken away
-                minima[r] = to_scale(minimum);
-            }
+                return minimum;
+            });
         }
     }
 
@@ -67,7 +66,33 @@ struct SimpleCodes {
         put(1, high);
     }
 
+    // For formats that have it.
+    static constexpr std::size_t load_at(int part, int i) {
+        return block_at(part) + Simple::load_at(i);
+    }
+    template <class Put, class... V>
+    static HWY_INLINE void decode(int, Put put, V... bytes) {
+        const hn::RebindToSigned<ByteLanes> lanes;
+        auto low = hn::Zero(lanes), high = low;
+        Simple::decode(low, high, bytes...);
+        put(0, low);
+        put(1, high);
+    }
+
 private:
+    /// A value of each row. Storing is what packing by itself waits for, so values are put together
+    /// before; beside products it is vectors that are short of time.
+    template <class Get>
+    static HWY_INLINE void put_each(Scale* to, Get get) {
+        if constexpr (kPacksBeside) {
+            for (std::int64_t r = 0; r < kCodeLanes; ++r) to[r] = to_scale(get(r));
+        } else {
+            HWY_ALIGN Scale values[kCodeLanes];
+            for (std::int64_t r = 0; r < kCodeLanes; ++r) values[r] = to_scale(get(r));
+            std::memcpy(to, values, sizeof values);
+        }
+    }
+
     static HWY_INLINE Scale to_scale(Stored value) {
         if constexpr (std::is_same_v<Scale, Stored>) {
             return value;
@@ -78,7 +103,7 @@ private:
 
     static constexpr int kPerBlock = Simple::kElements / 32;
 
-    static HWY_INLINE std::size_t block_at(int part) {
+    static constexpr std::size_t block_at(int part) {
         return static_cast<std::size_t>(part / kPerBlock) * sizeof(typename Simple::Block);
     }
 };

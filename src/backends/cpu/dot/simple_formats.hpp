@@ -1,7 +1,9 @@
 // Formats with one scale for 16 or more elements, multiplied by q8_0 or q8_1. Each unpacks 32
 // elements, number `group` of its block, into two vectors; a source is one block, or stands for
-// blocks at the same place of several rows. Included once per instruction set, inside a file that
-// is compiled by foreach_target.h.
+// blocks at the same place of several rows. Most formats need no more than bytes at the same place
+// of one or two sixteens of a block: those say where these are (`kLoads` of them, `load_at`), and
+// what they hold (`decode`). Included once per instruction set, inside a file that is compiled by
+// foreach_target.h.
 #if defined(HEDDLE_CPU_DOT_SIMPLE_FORMATS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_DOT_SIMPLE_FORMATS_HPP
 #undef HEDDLE_CPU_DOT_SIMPLE_FORMATS_HPP
@@ -46,6 +48,25 @@ struct WithQ8_1 : WithQ8_0<B, 32> {
     }
 };
 
+/// Formats of `kCount` sixteens of bytes, from byte `kFirst` of a block on.
+template <class Format, std::size_t kFirst, int kCount>
+struct FromSixteens {
+    static constexpr int kLoads = kCount;
+    static constexpr std::size_t load_at(int i) {
+        return kFirst + 16 * static_cast<std::size_t>(i);
+    }
+
+    template <class Source, class V>
+    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
+        if constexpr (kLoads == 1) {
+            Format::decode(low, high, load_bytes(block + load_at(0)));
+        } else {
+            Format::decode(low, high, load_bytes(block + load_at(0)),
+                           load_bytes(block + load_at(1)));
+        }
+    }
+};
+
 struct Q1_0 : WithQ8_0<block_q1_0, QK1_0> {
     /// 2 * bit - 1
     template <class Source, class V>
@@ -85,9 +106,8 @@ private:
 };
 
 /// Bytes that hold elements j and j + 16, less `middle`.
-template <class Source, class V>
-HWY_INLINE void unpack_nibbles(const Source& from, std::int8_t middle, V& low, V& high) {
-    const auto bytes = load_bytes(from);
+template <class B, class V>
+HWY_INLINE void unpack_nibbles(B bytes, std::int8_t middle, V& low, V& high) {
     low = less(low_nibbles(bytes), middle);
     high = less(high_nibbles(bytes), middle);
 }
@@ -101,62 +121,60 @@ HWY_INLINE void add_fifth_bits(const Source& from, V& low, V& high) {
     high = hn::Add(high, where_bits(spread_two(bytes, 2), bits, 16));
 }
 
-struct Q4_0 : WithQ8_0<block_q4_0, QK4_0> {
-    template <class Source, class V>
-    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        unpack_nibbles(block + offsetof(Block, qs), 8, low, high);
+struct Q4_0 : WithQ8_0<block_q4_0, QK4_0>, FromSixteens<Q4_0, offsetof(block_q4_0, qs), 1> {
+    template <class B, class V>
+    static HWY_INLINE void decode(V& low, V& high, B bytes) {
+        unpack_nibbles(bytes, 8, low, high);
     }
 };
 
 struct Q5_0 : WithQ8_0<block_q5_0, QK5_0> {
     template <class Source, class V>
     static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        unpack_nibbles(block + offsetof(Block, qs), 16, low, high);
+        unpack_nibbles(load_bytes(block + offsetof(Block, qs)), 16, low, high);
         add_fifth_bits(block + offsetof(Block, qh), low, high);
     }
 };
 
-struct Q8_0 : WithQ8_0<block_q8_0, QK8_0> {
-    template <class Source, class V>
-    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        low = as_codes(load_bytes(block + offsetof(Block, qs)));
-        high = as_codes(load_bytes(block + offsetof(Block, qs) + 16));
+struct Q8_0 : WithQ8_0<block_q8_0, QK8_0>, FromSixteens<Q8_0, offsetof(block_q8_0, qs), 2> {
+    template <class B, class V>
+    static HWY_INLINE void decode(V& low, V& high, B first, B second) {
+        low = as_codes(first);
+        high = as_codes(second);
     }
 };
 
-struct Q4_1 : WithQ8_1<block_q4_1> {
-    template <class Source, class V>
-    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        unpack_nibbles(block + offsetof(Block, qs), 0, low, high);
+struct Q4_1 : WithQ8_1<block_q4_1>, FromSixteens<Q4_1, offsetof(block_q4_1, qs), 1> {
+    template <class B, class V>
+    static HWY_INLINE void decode(V& low, V& high, B bytes) {
+        unpack_nibbles(bytes, 0, low, high);
     }
 };
 
 struct Q5_1 : WithQ8_1<block_q5_1> {
     template <class Source, class V>
     static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        unpack_nibbles(block + offsetof(Block, qs), 0, low, high);
+        unpack_nibbles(load_bytes(block + offsetof(Block, qs)), 0, low, high);
         add_fifth_bits(block + offsetof(Block, qh), low, high);
     }
 };
 
-struct Iq4Nl : WithQ8_0<block_iq4_nl, QK4_NL> {
-    template <class Source, class V>
-    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        const auto bytes = load_bytes(block + offsetof(Block, qs));
+struct Iq4Nl : WithQ8_0<block_iq4_nl, QK4_NL>, FromSixteens<Iq4Nl, offsetof(block_iq4_nl, qs), 1> {
+    template <class B, class V>
+    static HWY_INLINE void decode(V& low, V& high, B bytes) {
         low = look_up(kNonlinearLevels, low_nibbles(bytes));
         high = look_up(kNonlinearLevels, high_nibbles(bytes));
     }
 };
 
-struct Mxfp4 : WithQ8_0<block_mxfp4, QK_MXFP4> {
+struct Mxfp4 : WithQ8_0<block_mxfp4, QK_MXFP4>, FromSixteens<Mxfp4, offsetof(block_mxfp4, qs), 1> {
     static HWY_INLINE float scale(const std::byte* block, int) {
         return quant::e8m0_to_f32_half(read<std::uint8_t>(block + offsetof(Block, e)));
     }
     static HWY_INLINE float stored_scale(const std::byte* block, int) { return scale(block, 0); }
 
-    template <class Source, class V>
-    static HWY_INLINE void unpack(const Source& block, int, V& low, V& high) {
-        const auto bytes = load_bytes(block + offsetof(Block, qs));
+    template <class B, class V>
+    static HWY_INLINE void decode(V& low, V& high, B bytes) {
         low = look_up(kFp4Levels, low_nibbles(bytes));
         high = look_up(kFp4Levels, high_nibbles(bytes));
     }

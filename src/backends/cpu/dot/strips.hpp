@@ -46,8 +46,9 @@ struct StripKernel {
     void (*multiply)(const std::byte* rows, const std::byte* columns, std::int64_t count, int width,
                      float* const* out, bool add) = nullptr;
 
-    /// The same as `pack_rows` and then `multiply`, for as many rows as a strip has. Null: there is
-    /// nothing better than one after the other.
+    /// The same as `pack_rows` and then `multiply`, for as many rows as a strip has and `depth`
+    /// elements after another: `count` may be more. Null: there is nothing better than one after
+    /// the other.
     void (*pack_and_multiply)(const Panel& panel, std::int64_t begin, std::int64_t count,
                               std::byte* to, const std::byte* columns, int width, float* const* out,
                               bool add) = nullptr;

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 
+#include "backends/cpu/dot/strips.hpp"
 #include "backends/cpu/kernels/products/shrinking_pieces.hpp"
 #include "backends/cpu/kernels/test_support.hpp"
 #include "backends/cpu/type_traits.hpp"
@@ -128,6 +130,29 @@ TEST(CpuMulMat, PacksRowsOfAnyLength) {
                 expect_product(bench, bench.random(type, {k, 35, 1, 1}),
                                bench.random(GGML_TYPE_F32, {k, n, 1, 1}));
             }
+        }
+    }
+}
+
+/// Rows are multiplied with one strip of columns as they are packed, over more elements than is
+/// usual; neither that nor how columns are shared out may change a result.
+TEST(CpuMulMat, GivesFewColumnsTheResultsTheyHaveAmongMany) {
+    for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K}) {
+        for (const std::int64_t k : {768, 2304, 16640}) {  // of one go, of some, of more than fit
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << k);
+            Workbench bench;
+            Tensor* a = bench.random(type, {k, 35, 1, 1});
+            Tensor* b = bench.random(GGML_TYPE_F32, {k, 29, 1, 1});
+            Tensor* many = bench.node<ops::MulMat>({}, {a, b});
+            Tensor* few = bench.node<ops::MulMat>({}, {a, bench.slice(b, {}, {k, 8, 1, 1})});
+            ASSERT_TRUE(many != nullptr && few != nullptr);
+            for_each_way([&](int tasks) {
+                const StripKernel kernel = strip_kernel_of(type);
+                if (!kernel || !kernel.pays_for(8, k)) return;
+                ASSERT_TRUE(run_node(*many, tasks));
+                ASSERT_TRUE(run_node(*few, tasks));
+                EXPECT_EQ(std::memcmp(many->data, few->data, byte_size(*few)), 0);
+            });
         }
     }
 }

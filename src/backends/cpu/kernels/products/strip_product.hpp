@@ -148,6 +148,32 @@ inline void pack_and_multiply(const StripKernel& kernel, const Panel& panel, std
 /// from the first cache then. With more, strips of columns are what should stay near.
 inline constexpr std::int64_t kFewColumns = 48;
 
+/// The products of the rows that fill their strips with one strip of columns, over as many elements
+/// at a time as there is room for: packing then hardly ever waits for multiplying, or the other way
+/// round. Gives the number of these rows, none if packing and multiplying are apart.
+inline std::int64_t multiply_single(const StripKernel& kernel, const Panel& panel,
+                                    const std::byte* strip, int width, float* const* out,
+                                    std::byte* buffer) {
+    if (kernel.pack_and_multiply == nullptr) return 0;
+    std::int64_t most = kernel.depth;
+    while (kernel.row_strip_size(2 * most) <= kPieceBytes) most *= 2;
+    Panel part = panel;
+    part.count = panel.count / kernel.rows * kernel.rows;
+    for (std::int64_t begin = 0; begin < panel.depth; begin += most) {
+        const std::int64_t count = std::min(most, panel.depth - begin);
+        for (std::int64_t first = 0; first < part.count; first += kernel.rows) {
+            Panel strip_of_rows = part;
+            strip_of_rows.rows += static_cast<std::size_t>(first) * panel.pitch;
+            strip_of_rows.count = kernel.rows;
+            float* to[kStripColumns];
+            for (int c = 0; c < width; ++c) to[c] = out[c] + first;
+            pack_and_multiply(kernel, strip_of_rows, begin, count, buffer,
+                              strip + kernel.column_strip_size(begin), width, to, begin > 0);
+        }
+    }
+    return part.count;
+}
+
 /// The products of up to `kPieceRows` rows and columns `columns`, the first of which begins a
 /// strip. `strips` is the strip of column 0, `out_of(column)` where the results of a column go.
 template <class OutOf>
@@ -158,11 +184,17 @@ void multiply_piece(const StripKernel& kernel, const Panel& panel, const std::by
     const int width = kernel.width_of(all);
     strips += static_cast<std::size_t>(columns.begin / kernel.columns) * pitch;
     const std::int64_t at_once = all <= kFewColumns ? kernel.rows : panel.count;
+    std::int64_t done = 0;
+    if (all == width) {
+        float* out[kStripColumns];
+        for (int c = 0; c < width; ++c) out[c] = out_of(columns.begin + c);
+        done = multiply_single(kernel, panel, strips, width, out, buffer);
+    }
     for (std::int64_t begin = 0; begin < panel.depth; begin += kernel.depth) {
         const std::int64_t left = panel.depth - begin;
         const std::int64_t count = left < kernel.depth ? left : kernel.depth;
         const std::byte* strip = strips + kernel.column_strip_size(begin);
-        for (std::int64_t first = 0; first < panel.count; first += at_once) {
+        for (std::int64_t first = done; first < panel.count; first += at_once) {
             Panel part = panel;
             part.rows += static_cast<std::size_t>(first) * panel.pitch;
             part.count = panel.count - first < at_once ? panel.count - first : at_once;
