@@ -204,7 +204,7 @@ HWY_INLINE void fetch_step(StripRows rows, int step) {
     for (std::int64_t r = 0; r < kEach; ++r) {
         const std::byte* row = rows.row(kCodeRows + step * kEach + r);
         HWY_UNROLL(8)
-        for (std::size_t at = 0; at < kSize; at += 64) fetch_rows(row + at);
+        for (std::size_t at = 0; at < kSize; at += 64) fetch_soon(row + at);
     }
 }
 

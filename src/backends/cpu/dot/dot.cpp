@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/type_traits.hpp"
 #include "quant/codec.hpp"
 
@@ -62,7 +63,7 @@ DotColumns dot_columns_of(Type type) {
 }
 
 DecodeRow decode_row_of(Type type) {
-    for (const auto family : {k_decode_of, grid_decode_of}) {
+    for (const auto family : {k_decode_of, grid_decode_of, exact_decode_of}) {
         if (const DecodeRow decode = family(type); decode != nullptr) return decode;
     }
     const quant::Codec* codec = quant::codec_of(type);

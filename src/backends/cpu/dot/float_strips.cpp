@@ -143,7 +143,7 @@ HWY_INLINE void pack_piece(StripRows rows, std::int64_t row_count, std::int64_t 
         if (there == kVector) {
             for (std::int64_t i = 0; i < kVector; ++i) {
                 for (std::int64_t at = 0; at < kBytes; at += 64) {
-                    fetch_rows(some.row(i) + next + at);
+                    fetch_soon(some.row(i) + next + at);
                 }
             }
             pack_vector<T>(some, count, to + r);

@@ -105,10 +105,9 @@ TEST(CpuPanel, HasTheProductsOfAnyNumberOfRowsAndColumns) {
                     const auto results = all.multiply(panel, 0, n);
                     for (std::int64_t i = 0; i < m * n; ++i) {
                         const std::int64_t c = i / m, r = i % m;
-                        // As many roundings as elements at most, of sums that stay below sqrt(n);
-                        // without vectors 1024 of them are in one chain.
+                        // As many roundings as elements at most, of sums that stay below sqrt(n).
                         EXPECT_NEAR(results[static_cast<std::size_t>(c * (m + 1) + r)],
-                                    all.expected(r, c), 2e-6 * std::sqrt(double(depth)) + 1e-7);
+                                    all.expected(r, c), 1e-6 * std::sqrt(double(depth)) + 1e-7);
                     }
                 });
             }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/strips.hpp"
 
 // Sums stand in arrays, which vectors of unknown size cannot; and without vectors strips do not
@@ -114,16 +115,6 @@ HWY_INLINE void load_transposed(D words, StripRows rows, hn::Vec<D> (&to)[4]) {
     const auto load = [&](int k)
                           HWY_ATTR { return hn::BitCast(words, load_bytes(RowBlocks(rows, k))); };
     transpose(words, load(0), load(1), load(2), load(3), to);
-}
-
-/// Asks for what is packed next. Not into the first cache: rows often lie a power of two apart, and
-/// would drive each other out of it.
-HWY_INLINE void fetch_rows(const std::byte* from) {
-#if defined(__GNUC__)
-    __builtin_prefetch(from, 0, 2);
-#else
-    hwy::Prefetch(from);
-#endif
 }
 
 /// Asks for the results that will be added to when the products are done.

@@ -1,9 +1,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/dot/tile.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
 #include "backends/cpu/dot/panel.hpp"
 
@@ -34,9 +34,10 @@ constexpr int kMostTileRows = 4;
 constexpr int kNearColumns = 8;
 
 /// Elements of rows that are multiplied in one go. As much of a tile's columns stays in the first
-/// cache, so that the only ones to wait there are rows; the rows of a panel stay in the second.
+/// cache, so that the only ones to wait there are rows; the rows of a panel stay in the second. A
+/// single lane adds up fewer: longer chains of sums would be less accurate.
 template <class T>
-constexpr auto kDepth = static_cast<std::int64_t>(2048 / sizeof(T));
+constexpr std::int64_t kDepth = hn::MaxLanes(Lanes()) == 1 ? 512 : 2048 / sizeof(T);
 
 /// A piece of the rows of a tile.
 struct Piece {
@@ -51,15 +52,6 @@ struct Piece {
 
     std::int64_t at;  ///< the first row's place in the results
 };
-
-/// Into the second cache: the first has no room for it yet.
-HWY_INLINE void fetch(const std::byte* from) {
-#if defined(__GNUC__)
-    __builtin_prefetch(from, 0, 2);
-#else
-    hwy::Prefetch(from);
-#endif
-}
 
 /// Lets the compiler keep `value` in a register. It would rather load it again for each product,
 /// and then loads take longer than products.
@@ -260,7 +252,7 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
             go_on_from(far.first);
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) {
-                if (kFetch && r * kColumns / kRows == c) fetch(far.at(r));
+                if (kFetch && r * kColumns / kRows == c) fetch_soon(far.at(r));
             }
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) sums[c][r] = hn::MulAdd(a[r], value, sums[c][r]);

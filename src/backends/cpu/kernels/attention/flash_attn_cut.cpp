@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "backends/cpu/dot/convert.hpp"
-
 namespace heddle::cpu {
 namespace {
 
@@ -28,11 +26,6 @@ std::int64_t blocks_of(std::int64_t n, std::int64_t size) { return (n + size - 1
 std::size_t part_length(const Attention& a) { return static_cast<std::size_t>(a.width()) + 2; }
 
 }  // namespace
-
-DecodeRow decoder_of(Type type) {
-    const DecodeRow decode = exact_decode_of(type);
-    return decode != nullptr ? decode : decode_row_of(type);
-}
 
 std::int64_t heads_per_group(const Tensor& node) {
     const std::int64_t heads = node.src[0]->ne[2];

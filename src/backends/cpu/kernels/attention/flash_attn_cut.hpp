@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "ops/flash_attn.hpp"
 
@@ -19,9 +18,6 @@ inline std::size_t whole_lines(std::size_t bytes) { return (bytes + 63) / 64 * 6
 inline std::size_t lines_of_floats(std::int64_t count) {
     return whole_lines(static_cast<std::size_t>(count) * sizeof(float));
 }
-
-/// Turns rows of blocks into f32 for the instruction set in use; null for types without blocks.
-DecodeRow decoder_of(Type type);
 
 /// Query heads that share both keys and values.
 std::int64_t heads_per_group(const Tensor& node);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/strip_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
@@ -31,7 +32,7 @@ public:
 
     HWY_INLINE void go_on() {
         for (std::int64_t n = left_ > 0 ? lines_ : 0; n > 0; --n) {
-            __builtin_prefetch(row_ + offset_, 0, 2);  // not into the first cache
+            fetch_soon(row_ + offset_);
             offset_ += kLine;
             if (offset_ < size_) continue;
             offset_ = 0;

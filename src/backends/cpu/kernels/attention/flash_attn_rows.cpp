@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/dot/panel.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
 #include "quant/codec.hpp"
@@ -171,7 +172,7 @@ private:
     /// Calls `use(rows, begin, ahead)` for a few rows at a time, from number `begin` on, as f32.
     template <class Use>
     void use_decoded(const Panel& panel, const RowsAhead& ahead, Use use) {
-        const DecodeRow decode = decoder_of(panel.type);
+        const DecodeRow decode = decode_row_of(panel.type);
         const std::int64_t blocks = (panel.count + kDecodedRows - 1) / kDecodedRows;
         for (std::int64_t block = 0; block < blocks; ++block) {
             const std::int64_t begin = block * kDecodedRows;

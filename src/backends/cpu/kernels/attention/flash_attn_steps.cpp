@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/dot/strip_lanes.hpp"
-#include "backends/cpu/kernels/attention/flash_attn_cut.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 
@@ -110,7 +110,7 @@ bool widen(Type type, const std::byte* rows, std::size_t pitch, std::int64_t cou
     if (type == GGML_TYPE_F16) return widen_rows<F16>(rows, pitch, count, width, size, tile);
     if (type == GGML_TYPE_BF16) return widen_rows<Bf16>(rows, pitch, count, width, size, tile);
     if (type == GGML_TYPE_Q8_0) return widen_rows<Q8Block>(rows, pitch, count, width, size, tile);
-    const DecodeRow decode = decoder_of(type);
+    const DecodeRow decode = decode_row_of(type);
     V strange = hn::Zero(kLanes);
     for (std::int64_t j = 0; j < count; ++j, rows += pitch) {
         decode(rows, spare, width);

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <hwy/cache_control.h>
+
+#include <cstddef>
+
+namespace heddle::cpu {
+
+/// Asks for what is needed soon, into the second cache. The first has no room for it yet: rows
+/// often lie a power of two apart, and would drive each other out of it.
+HWY_INLINE void fetch_soon(const std::byte* from) {
+#if defined(__GNUC__)
+    __builtin_prefetch(from, 0, 2);
+#else
+    hwy::Prefetch(from);
+#endif
+}
+
+}  // namespace heddle::cpu
