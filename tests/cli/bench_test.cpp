@@ -129,6 +129,20 @@ TEST_F(Bench, OpsOfTheTypesAskedFor) {
     EXPECT_EQ(all["rows"].back()["type"], "iq4_nl");
 }
 
+TEST_F(Bench, WeightsMayLieInALayoutOfTheDevice) {
+    // Every processor multiplies weights as they are; sim has no other layout for them.
+    refuses({"ops", "MUL_MAT", "--repacked", "--device", "sim"}, "no layout of its own");
+    const Outcome outcome = heddle(bench(
+        {"ops", "MUL_MAT", "--type", "IQ4_NL,F16", "--repacked", "--quick", "-t", "1", "--json"}));
+    const json all = json::parse(outcome.out, nullptr, false);
+    if (outcome.status != 0) {
+        EXPECT_THAT(outcome.err, HasSubstr("declines all 8 cases"));
+        return;
+    }
+    EXPECT_EQ(all["rows"].size(), 4u) << "f16 has no other layout";
+    for (const json& row : all["rows"]) EXPECT_EQ(row["type"], "iq4_nl");
+}
+
 TEST_F(Bench, OpsOfOtherShapes) {
     const json vision = parsed({"ops", "CONV_2D", "POOL_2D", "--shapes", "vision", "--quick"});
     EXPECT_EQ(vision["rows"].front()["op"], "CONV_2D");

@@ -29,7 +29,10 @@ ggml_tensor* Inputs::weights(ggml_type type, std::initializer_list<std::int64_t>
         ++next_;
         tensor = make(type, extents, {});
     }
-    if (leaves_.size() > known) weight_bytes_ += ggml_nbytes(tensor);
+    if (leaves_.size() > known) {
+        leaves_.back().is_weight = true;
+        weight_bytes_ += ggml_nbytes(tensor);
+    }
     return tensor;
 }
 

@@ -17,6 +17,7 @@ public:
     struct Leaf {
         ggml_tensor* tensor;
         Content content;
+        bool is_weight = false;
     };
 
     explicit Inputs(ggml_context* context) : context_(context) {}

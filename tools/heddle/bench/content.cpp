@@ -87,9 +87,13 @@ Result<> fill(ggml_tensor* tensor, const Content& content) {
         tensor->type == GGML_TYPE_I64 ? write_numbers<std::int64_t>(tensor, content)
                                       : write_numbers<std::int32_t>(tensor, content);
     } else {
-        const std::int64_t rows = std::clamp<std::int64_t>(
-            static_cast<std::int64_t>(kPiece / ggml_row_size(tensor->type, tensor->ne[0])), 1,
-            ggml_nrows(tensor));
+        const std::int64_t all = ggml_nrows(tensor);
+        const auto some =
+            static_cast<std::int64_t>(kPiece / ggml_row_size(tensor->type, tensor->ne[0]));
+        // Memory with a layout of its own takes tensors whole.
+        const std::int64_t rows = ggml_backend_buffer_is_host(tensor->buffer)
+                                      ? std::clamp<std::int64_t>(some, 1, all)
+                                      : all;
         HEDDLE_TRY_ASSIGN(const auto piece, encoded_rows(tensor->type, tensor->ne[0], rows));
         write_repeatedly(tensor, piece);
     }

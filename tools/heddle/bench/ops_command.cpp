@@ -11,6 +11,7 @@
 #include "bench/output.hpp"
 #include "bench/workload.hpp"
 #include "console.hpp"
+#include "model/weight_memory.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
@@ -21,7 +22,7 @@ struct OpsOptions {
     std::vector<std::string> names, types;
     std::string device = "CPU", instruction_set = "best";
     std::string shapes;  ///< empty: of language models, or of those that have the op
-    bool all = false;
+    bool all = false, repacked = false;
 };
 
 constexpr const char* kEveryModel = "all";
@@ -127,9 +128,10 @@ struct Limit {
 
 class OpsBench {
 public:
-    OpsBench(const OpsOptions& options, const Target& target)
+    OpsBench(const OpsOptions& options, const Target& target, ggml_backend_buffer_type_t weights_in)
         : options_(options),
           target_(target),
+          weights_in_(weights_in),
           counts_(options.common.thread_counts()),
           ceilings_(options.common.quick, memory_to_use(options.common.quick)),
           // What works in the processor's memory is compared with the processor.
@@ -181,7 +183,7 @@ private:
     Result<> measure_case(const Case& what, Progress& progress) {
         // A little more than what the ceiling was measured with.
         const std::size_t memory = ceilings_.memory_bytes() / 16 * 17;
-        HEDDLE_TRY_ASSIGN(Workload workload, Workload::make(what, target_, memory));
+        HEDDLE_TRY_ASSIGN(Workload workload, Workload::make(what, target_, memory, weights_in_));
         if (workload.is_declined()) ++declined_;
         if (what.from_memory && !workload.is_declined()) {
             weights_ = weights_ == 0 ? workload.weight_bytes()
@@ -264,6 +266,7 @@ private:
 
     const OpsOptions& options_;
     const Target& target_;
+    ggml_backend_buffer_type_t weights_in_;  ///< null: where everything else is
     std::vector<int> counts_;
     Ceilings ceilings_;
     bool is_host_;
@@ -288,7 +291,11 @@ Result<> run(const OpsOptions& options) {
     HEDDLE_TRY_ASSIGN(const std::vector<Case> cases, cases_for(options));
     HEDDLE_TRY_ASSIGN(const Target target, Target::open(options.device));
     HEDDLE_TRY(choose_instruction_set(target, options.instruction_set));
-    OpsBench bench(options, target);
+    const auto weights_in = options.repacked ? repacking_type_of(target.device()) : nullptr;
+    if (options.repacked && weights_in == nullptr) {
+        return failure(Errc::unsupported, target.name(), " has no layout of its own for weights");
+    }
+    OpsBench bench(options, target, weights_in);
     HEDDLE_TRY(bench.run(cases));
     return options.common.output.show(bench.report(), bench.roofline());
 }
@@ -314,6 +321,8 @@ void add_ops(CLI::App& bench, int& status) {
     command->add_option("-d,--device", options->device, "Device to measure")
         ->type_name("DEVICE")
         ->capture_default_str();
+    command->add_flag("--repacked", options->repacked,
+                      "Weights in the layout that the device has for them, where it has one");
     add_instruction_set(*command, options->instruction_set);
     command->footer(
         "'share' compares with P (multiply-adds in registers), B (reading memory), read (reading\n"

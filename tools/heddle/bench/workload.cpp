@@ -26,33 +26,58 @@ Error last_failure(Errc code, std::string_view otherwise) {
     return failure(code, said.empty() ? otherwise : said);
 }
 
-/// Places for tensors one after the other in memory of a buffer type.
+/// Puts tensors one after the other in memory of a buffer type.
 class Places {
 public:
     explicit Places(ggml_backend_buffer_type_t type)
         : type_(type), alignment_(ggml_backend_buft_get_alignment(type)) {}
 
-    std::size_t take(const ggml_tensor* tensor) {
+    /// The next place; others may have it too.
+    std::size_t take(ggml_tensor* tensor) {
         const std::size_t place = size_;
         size_ += ggml_backend_buft_get_alloc_size(type_, tensor);
         size_ = (size_ + alignment_ - 1) / alignment_ * alignment_;
+        share(tensor, place);
         return place;
     }
-    std::size_t size() const { return size_; }
-    std::size_t alignment() const { return alignment_; }
+    void share(ggml_tensor* tensor, std::size_t place) { placed_.emplace_back(tensor, place); }
+
+    Result<ggml_backend_buffer_ptr> allocate() const {
+        ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type_, size_ + alignment_));
+        if (buffer == nullptr) {
+            return last_failure(Errc::out_of_memory, "no memory for the tensors");
+        }
+        auto* const base = static_cast<char*>(ggml_backend_buffer_get_base(buffer.get()));
+        for (const auto& [tensor, place] : placed_) {
+            if (ggml_backend_tensor_alloc(buffer.get(), tensor, base + place) !=
+                GGML_STATUS_SUCCESS) {
+                return last_failure(Errc::device, "a tensor cannot be placed");
+            }
+        }
+        return buffer;
+    }
 
 private:
     ggml_backend_buffer_type_t type_;
     std::size_t alignment_, size_ = 0;
+    std::vector<std::pair<ggml_tensor*, std::size_t>> placed_;
 };
+
+/// Says of weights where they would be.
+void pretend_in(ggml_backend_buffer_t buffer, const Inputs& inputs) {
+    for (const Inputs::Leaf& leaf : inputs.leaves()) {
+        if (leaf.is_weight) leaf.tensor->buffer = buffer;
+    }
+}
 
 bool has_memory_of_its_own(const ggml_tensor* tensor) { return tensor->view_src == nullptr; }
 
 }  // namespace
 
-Result<Workload> Workload::make(const Case& what, const Target& target, std::size_t memory_bytes) {
+Result<Workload> Workload::make(const Case& what, const Target& target, std::size_t memory_bytes,
+                                ggml_backend_buffer_type_t weights_in) {
     Workload made(target.stream());
-    if (auto built = made.build(what, target, memory_bytes); !built) {
+    if (auto built = made.build(what, target, memory_bytes, weights_in); !built) {
         return std::move(built).error().within(what.op + " " + what.type + " " + what.shape);
     }
     return made;
@@ -67,7 +92,8 @@ Result<> Workload::add_time(const Case& what, Inputs& inputs) {
     return ok();
 }
 
-Result<> Workload::build(const Case& what, const Target& target, std::size_t memory_bytes) {
+Result<> Workload::build(const Case& what, const Target& target, std::size_t memory_bytes,
+                         ggml_backend_buffer_type_t weights_in) {
     heddle_clear_error();
     context_.reset(
         ggml_init({.mem_size = kMostTensors * ggml_tensor_overhead() +
@@ -101,12 +127,18 @@ Result<> Workload::build(const Case& what, const Target& target, std::size_t mem
         }
     }
     weight_bytes_ = inputs.weight_bytes();
-    for (ggml_tensor* node : nodes()) {
-        if (ggml_backend_dev_supports_op(target.device(), node)) continue;
-        declined_ = true;
-        return ok();
-    }
-    return allocate(inputs);
+    const ggml_backend_buffer_ptr nowhere(
+        weights_in != nullptr ? ggml_backend_buft_alloc_buffer(weights_in, 0) : nullptr);
+    pretend_in(nowhere.get(), inputs);
+    declined_ = !std::ranges::all_of(nodes(), [&](const ggml_tensor* node) {
+        return ggml_backend_dev_supports_op(target.device(), node);
+    });
+    pretend_in(nullptr, inputs);
+    if (declined_) return ok();
+    if (weights_in != nullptr) HEDDLE_TRY(place_weights(inputs, weights_in));
+    HEDDLE_TRY(place_others(inputs));
+    for (const Inputs::Leaf& leaf : inputs.leaves()) HEDDLE_TRY(fill(leaf.tensor, leaf.content));
+    return ok();
 }
 
 std::vector<ggml_tensor*> Workload::nodes() const {
@@ -121,12 +153,19 @@ std::vector<ggml_tensor*> Workload::nodes() const {
     return all;
 }
 
-Result<> Workload::allocate(const Inputs& inputs) {
-    const auto type = ggml_backend_get_default_buffer_type(stream_);
+Result<> Workload::place_weights(const Inputs& inputs, ggml_backend_buffer_type_t type) {
     Places places(type);
-    std::vector<std::pair<ggml_tensor*, std::size_t>> placed;
     for (const Inputs::Leaf& leaf : inputs.leaves()) {
-        placed.emplace_back(leaf.tensor, places.take(leaf.tensor));
+        if (leaf.is_weight) places.take(leaf.tensor);
+    }
+    HEDDLE_TRY_ASSIGN(weights_, places.allocate());
+    return ok();
+}
+
+Result<> Workload::place_others(const Inputs& inputs) {
+    Places places(ggml_backend_get_default_buffer_type(stream_));
+    for (const Inputs::Leaf& leaf : inputs.leaves()) {
+        if (leaf.tensor->buffer == nullptr) places.take(leaf.tensor);
     }
     // Results have the same place each time, so that caches hold them as they would in a model.
     std::vector<std::size_t> first_time;
@@ -135,26 +174,19 @@ Result<> Workload::allocate(const Inputs& inputs) {
     for (ggml_tensor* node : nodes()) {
         if (!has_memory_of_its_own(node)) {
             views.push_back(node);
+        } else if (time == 0) {
+            first_time.push_back(places.take(node));
         } else {
-            if (time == 0) first_time.push_back(places.take(node));
-            placed.emplace_back(node, first_time[result++]);
+            places.share(node, first_time[result++]);
         }
         if (node == ends_[time]) ++time, result = 0;
     }
-    buffer_.reset(ggml_backend_buft_alloc_buffer(type, places.size() + places.alignment()));
-    if (buffer_ == nullptr) return last_failure(Errc::out_of_memory, "no memory for the tensors");
-    auto* const base = static_cast<char*>(ggml_backend_buffer_get_base(buffer_.get()));
-    for (const auto& [tensor, place] : placed) {
-        if (ggml_backend_tensor_alloc(buffer_.get(), tensor, base + place) != GGML_STATUS_SUCCESS) {
-            return last_failure(Errc::device, "a tensor cannot be placed");
-        }
-    }
+    HEDDLE_TRY_ASSIGN(buffer_, places.allocate());
     for (ggml_tensor* view : views) {
         if (ggml_backend_view_init(view) != GGML_STATUS_SUCCESS) {
             return last_failure(Errc::device, "a view cannot be placed");
         }
     }
-    for (const Inputs::Leaf& leaf : inputs.leaves()) HEDDLE_TRY(fill(leaf.tensor, leaf.content));
     return ok();
 }
 

@@ -17,16 +17,6 @@ bool is_matrix_of_products(const ggml_tensor& t) {
     return (name.starts_with("blk.") || name == "output.weight") && t.ne[1] > 1 && t.ne[2] == 1;
 }
 
-/// The memory of `device` for weights in a layout of its own; null where it has none.
-ggml_backend_buffer_type_t repacking_type_of(const Device& device) {
-    const auto get_types =
-        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device.c()), "ggml_backend_dev_get_extra_bufts"));
-    const ggml_backend_buffer_type_t* types =
-        get_types != nullptr ? get_types(device.c()) : nullptr;
-    return types != nullptr ? types[0] : nullptr;
-}
-
 /// Whether products are faster so. With the sixteen registers of AVX2 they are not: rows where they
 /// lie need fewer at a time.
 bool gains_by_repacking(const Device& device) {
@@ -63,9 +53,17 @@ bool can_be_repacked(const ggml_tensor& t, const Device& device, ggml_backend_bu
 
 }  // namespace
 
+ggml_backend_buffer_type_t repacking_type_of(ggml_backend_dev_t device) {
+    const auto get_types =
+        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
+    const ggml_backend_buffer_type_t* types = get_types != nullptr ? get_types(device) : nullptr;
+    return types != nullptr ? types[0] : nullptr;
+}
+
 ggml_backend_buffer_type_t memory_for(const ggml_tensor& t, const Device& device, bool is_tied) {
     if (!is_tied && std::string_view(t.name) == "token_embd.weight") return nullptr;
-    const ggml_backend_buffer_type_t own = repacking_type_of(device);
+    const ggml_backend_buffer_type_t own = repacking_type_of(device.c());
     const bool fits = is_matrix_of_products(t) && can_be_repacked(t, device, own);
     return fits ? own : device.buffer_type();
 }
