@@ -193,12 +193,14 @@ private:
             progress.step(what.op + " " + what.type);
             if (workload.is_declined()) continue;
             target_.set_threads(threads);
-            const double before = is_host_ && what.from_memory ? measure_memory(threads) : 0;
+            const double before = measure_memory(what, workload.work(), threads);
             HEDDLE_TRY_ASSIGN(Seconds seconds, measure(Effort::of(options_.common.quick),
                                                        [&] { return workload.run(); }));
             seconds.best /= workload.times();
             seconds.median /= workload.times();
-            measured_.push_back({&what, threads, seconds, workload.work(), before});
+            const double after = measure_memory(what, workload.work(), threads);
+            measured_.push_back(
+                {&what, threads, seconds, workload.work(), std::max(before, after)});
             if (is_host_) measure_ceilings(measured_.back());
         }
         return ok();
@@ -209,21 +211,24 @@ private:
         return static_cast<std::size_t>(measured.work.bytes);
     }
 
-    double measure_memory(int threads) {
-        return ceilings_.measure_read(threads, ceilings_.memory_bytes());
+    /// What memory gives to a case whose operands are there; 0: a cache may hold them. It may
+    /// change by half from one minute to the next where machines share a memory, so it is never
+    /// taken from another time.
+    double measure_memory(const Case& what, const Work& work, int threads) {
+        constexpr double kMostCached = 16 << 20;
+        if (!is_host_) return 0;
+        if (what.from_memory) return ceilings_.measure_read(threads, ceilings_.memory_bytes());
+        if (!what.beside_copy || work.bytes <= kMostCached) return 0;
+        return ceilings_.measure_copy(threads, static_cast<std::size_t>(work.bytes));
     }
 
-    /// Beside the case, so that what disturbs one disturbs the other. What memory gives may change
-    /// by half from one minute to the next where machines share it: it is never taken from another
-    /// time.
-    void measure_ceilings(Measured& beside) {
-        if (beside.what->beside_copy) {
+    /// Beside the case, so that what disturbs one disturbs the other.
+    void measure_ceilings(const Measured& beside) {
+        const bool beside_copy = beside.what->beside_copy;
+        if (!beside_copy) ceilings_.measure_peak_f32(beside.threads);
+        if (beside.memory > 0) return;
+        if (beside_copy) {
             ceilings_.measure_copy(beside.threads, static_cast<std::size_t>(beside.work.bytes));
-            return;
-        }
-        ceilings_.measure_peak_f32(beside.threads);
-        if (beside.what->from_memory) {
-            beside.memory = std::max(beside.memory, measure_memory(beside.threads));
         } else {
             ceilings_.measure_read(beside.threads, bytes_read(beside));
         }
@@ -236,7 +241,8 @@ private:
         const int threads = measured.threads;
         if (measured.what->beside_copy) {
             const auto touched = static_cast<std::size_t>(measured.work.bytes);
-            const double copy = ceilings_.copy(threads, touched);
+            const double copy =
+                measured.memory > 0 ? measured.memory : ceilings_.copy(threads, touched);
             return copy > 0 ? Limit{bytes / copy, "copy"} : Limit{};
         }
         const double peak = ceilings_.peak_f32(threads);
