@@ -9,7 +9,13 @@
 
 #include <hwy/highway.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
+#include "backends/cpu/kernels/attention/soft_rows.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -49,6 +55,49 @@ HWY_INLINE float element(const T* row, std::int64_t i) {
 HWY_INLINE float element(const Q8Block* row, std::int64_t i) {
     return half_to_float(row[i / 32].scale) * static_cast<float>(row[i / 32].codes[i % 32]);
 }
+
+/// body(0), body(1), ... body(kCount - 1) with numbers that are known when it is compiled: arrays
+/// of vectors stay in registers, which they do not in all loops.
+template <int kCount, class Body>
+HWY_INLINE void unrolled(Body body) {
+    if constexpr (kCount > 0) {
+        unrolled<kCount - 1>(body);
+        body(std::integral_constant<int, kCount - 1>());
+    }
+}
+
+template <class T>
+const T* row_of(const Panel& panel, std::int64_t j) {
+    return reinterpret_cast<const T*>(panel.rows + static_cast<std::size_t>(j) * panel.pitch);
+}
+
+/// Asks for rows ahead, a few cache lines in each of `steps` steps.
+class Asking {
+public:
+    HWY_INLINE Asking(const RowsAhead& ahead, std::int64_t steps)
+        : row_(ahead.rows), size_(ahead.size), pitch_(ahead.pitch), left_(ahead.count) {
+        const auto lines = ahead.count * static_cast<std::int64_t>((size_ + kLine - 1) / kLine);
+        lines_ = (lines + steps - 1) / steps;
+    }
+
+    HWY_INLINE void go_on() {
+        for (std::int64_t n = left_ > 0 ? lines_ : 0; n > 0; --n) {
+            fetch_soon(row_ + offset_);
+            offset_ += kLine;
+            if (offset_ < size_) continue;
+            offset_ = 0;
+            row_ += pitch_;
+            if (--left_ == 0) return;
+        }
+    }
+
+private:
+    static constexpr std::size_t kLine = 64;
+
+    const std::byte* row_;
+    std::size_t size_, pitch_, offset_ = 0;
+    std::int64_t left_, lines_;
+};
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

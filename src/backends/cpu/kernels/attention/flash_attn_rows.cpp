@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -54,8 +55,15 @@ std::size_t decoded_size(const Attention& a) {
     };
     return lines_of_floats(kDecodedRows * std::max(width_of(a.k), width_of(a.v)));
 }
-// ... then what each of them has for itself.
-std::size_t head_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * a.width()); }
+// ... then what each of them has for itself: sums, and queries as whole numbers.
+std::size_t sums_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * a.width()); }
+std::size_t coded_size(const Attention& a) {
+    if (quant::codec_of(a.k.type) == nullptr) return 0;
+    return whole_lines(static_cast<std::size_t>(a.depth() / 32) * sizeof(CodedQueryBlock));
+}
+std::size_t head_size(const Attention& a) {
+    return sums_size(a) + static_cast<std::size_t>(rows_of_unit(a)) * coded_size(a);
+}
 
 /// Keys that some neighbouring heads see next.
 struct Place {
@@ -119,6 +127,7 @@ public:
           count_(static_cast<int>(unit.count)),
           steps_(soft_rows()),
           score_(score_rows_of(a_.k.type)),
+          score_codes_(code_scorer_of(a_.k.type)),
           add_(add_rows_of(a_.v.type)),
           decoded_(reinterpret_cast<float*>(shared + scores_size(a_))) {
         auto* scores = reinterpret_cast<float*>(shared);
@@ -131,6 +140,10 @@ public:
             scores_[i] = scores + i * kMostKeys;
             sums_[i] = sums + i * a_.width();
             std::fill_n(sums_[i], a_.width(), 0.0f);
+            if (!score_codes_) continue;
+            std::byte* coded = own + sums_size(a_) + static_cast<std::size_t>(i) * coded_size(a_);
+            score_codes_.code(queries_[i], a_.depth(), coded);
+            coded_[i] = coded;
         }
     }
 
@@ -190,6 +203,7 @@ private:
 
     void score(Range tile, const RowsAhead& ahead) {
         const Panel panel = panel_of(a_.k, tile, unit_.key_head);
+        if (score_codes_) return score_codes_.score(panel, ahead, coded_, scores_, count_);
         if (score_ != nullptr) return score_(panel, ahead, queries_, scores_, count_);
         use_decoded(panel, ahead,
                     [&](const Panel& rows, std::int64_t begin, const RowsAhead& part) {
@@ -208,6 +222,9 @@ private:
                              query.mask != nullptr ? query.mask + tile.begin : nullptr};
         const float most = steps_.finish(rule, scores, n);
         if (most == kNever) {
+            // No key counts; or all that do have no score, and some instruction sets miss that.
+            const bool is_lost = std::any_of(scores, scores + n, [](float z) { return z != z; });
+            if (is_lost) query.total = std::numeric_limits<float>::quiet_NaN();
             std::fill(scores, scores + n, 0.0f);
             return false;
         }
@@ -237,10 +254,12 @@ private:
     const int count_;
     const SoftRows steps_;
     const ScoreRows score_;
+    const CodeScorer score_codes_;
     const AddRows add_;
     float* decoded_;
     Query query_[kRowsUnit];
     const float* queries_[kRowsUnit];
+    const std::byte* coded_[kRowsUnit];
     float *scores_[kRowsUnit], *sums_[kRowsUnit];
 };
 

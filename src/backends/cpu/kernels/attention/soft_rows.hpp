@@ -44,13 +44,34 @@ struct RowsAhead {
 using ScoreRows = void (*)(const Panel& panel, const RowsAhead& ahead, const float* const* queries,
                            float* const* out, int count);
 
+/// 32 elements of a query as whole numbers.
+struct CodedQueryBlock {
+    std::int32_t pairs[16];  ///< two numbers of 16 bits each
+    float scale;             ///< of the numbers
+    float sum;               ///< of the elements
+};
+
+/// The same for keys of whole numbers in blocks, and queries that were turned into such numbers.
+struct CodeScorer {
+    /// `depth` elements to as many blocks as they fill.
+    void (*code)(const float* query, std::int64_t depth, std::byte* to) = nullptr;
+    void (*score)(const Panel& panel, const RowsAhead& ahead, const std::byte* const* queries,
+                  float* const* out, int count) = nullptr;
+
+    explicit operator bool() const { return score != nullptr; }
+};
+
 /// For each query q: y[q] += the sum of weights[q][r] * row r of the panel. Rows whose weight is 0
 /// have no influence, whatever they hold.
 using AddRows = void (*)(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
                          float* const* y, int count);
 
+/// For values of whole numbers in blocks: weights become such numbers too. Null for other types.
+AddRows code_adder_of(Type type);
+
 // Null for types of which rows are not read directly.
 ScoreRows score_rows_of(Type type);
+CodeScorer code_scorer_of(Type type);
 AddRows add_rows_of(Type type);
 
 }  // namespace heddle::cpu
