@@ -98,6 +98,19 @@ TEST(CpuConvert, CutsFractionsOff) {
               (std::vector<std::int32_t>{1, -1, 0, INT32_MAX, INT32_MIN, 0, INT32_MAX}));
 }
 
+TEST(CpuDecode, TakesBlocksOfAllTypesOfWeights) {
+    for (const Type type :
+         {GGML_TYPE_Q1_0,   GGML_TYPE_Q2_0,    GGML_TYPE_Q4_0,    GGML_TYPE_Q4_1,
+          GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1,    GGML_TYPE_Q8_0,    GGML_TYPE_Q2_K,
+          GGML_TYPE_Q3_K,   GGML_TYPE_Q4_K,    GGML_TYPE_Q5_K,    GGML_TYPE_Q6_K,
+          GGML_TYPE_TQ1_0,  GGML_TYPE_TQ2_0,   GGML_TYPE_MXFP4,   GGML_TYPE_NVFP4,
+          GGML_TYPE_IQ4_NL, GGML_TYPE_IQ4_XS,  GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS,
+          GGML_TYPE_IQ2_S,  GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ3_S,   GGML_TYPE_IQ1_S,
+          GGML_TYPE_IQ1_M}) {
+        EXPECT_NE(exact_decode_of(type), nullptr) << name_of(type);
+    }
+}
+
 TEST(CpuEncode, PutsValuesWithinHalfAStepAndSumsTheCodes) {
     const auto x = quant::read_floats("input_x.f32");
     for_each_target([&] {

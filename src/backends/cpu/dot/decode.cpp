@@ -5,6 +5,7 @@
 
 #include "backends/cpu/dot/block_lanes.hpp"
 #include "backends/cpu/dot/convert.hpp"
+#include "backends/cpu/dot/grid_formats.hpp"
 #include "backends/cpu/dot/k_formats.hpp"
 #include "backends/cpu/dot/simple_formats.hpp"
 
@@ -58,33 +59,39 @@ void decode_simple(const void* blocks, float* y, std::int64_t n) {
     }
 }
 
-/// Takes the codes of a super-block as its format unpacks them and puts them down as floats.
-template <bool kHasMinima>
-struct FloatSink {
-    float* y;
-    float d = 0;
-    float dmin = 0;
-    alignas(16) std::int8_t minima[16] = {};
+/// to[g] = unit * numbers[g]
+HWY_INLINE void put_units(const std::int8_t (&numbers)[16], float unit, float (&to)[16]) {
+    const auto factor = hn::Set(BlockFloats(), unit);
+    const auto put = [&](std::size_t i, FloatVec value)
+                         HWY_ATTR { hn::Store(hn::Mul(value, factor), BlockFloats(), to + i); };
+    for_floats(Codes(), hn::Load(Codes(), numbers), 0, put);
+}
 
-    HWY_INLINE void put_minima(CodeVec values) { hn::Store(values, Codes(), minima); }
-
-    HWY_INLINE void put(int group, CodeVec codes, int scale) {
-        const float unit = d * static_cast<float>(scale);
-        if constexpr (kHasMinima) {
-            put_sums(codes, unit, -(dmin * static_cast<float>(minima[group])), y + 16 * group);
-        } else {
-            put_products(codes, unit, y + 16 * group);
-        }
-    }
-};
-
-template <class Format>
+/// `kInVectors`: all scales are multiplied at once, by way of memory. That pays but for iq4_xs, the
+/// scales of which stay in registers otherwise.
+template <class Format, bool kInVectors = true>
 void decode_super_exactly(const void* blocks, float* y, std::int64_t n) {
     const auto* block = static_cast<const std::byte*>(blocks);
     const Format format;
-    for (std::int64_t i = 0; i < n; i += QK_K, block += sizeof(typename Format::Block)) {
-        FloatSink<Format::kHasMinima> sink{y + i};
-        unpack_super(format, block, sink);
+    for (std::int64_t i = 0; i < n; i += QK_K, block += sizeof(typename Format::Block), y += QK_K) {
+        SuperScales scales;
+        HWY_ALIGN float factors[16], minima[16];  // of sixteen elements each
+        format.scales(block, scales);
+        if constexpr (kInVectors) put_units(scales.scales, scales.d, factors);
+        if constexpr (Format::kHasMinima) put_units(scales.minima, -scales.dmin, minima);
+        for (int part = 0; part < Format::kParts; ++part) {
+            format.codes(block, part, [&](int slot, CodeVec codes) HWY_ATTR {
+                const int group = Format::group(part, slot);
+                const float factor = kInVectors
+                                         ? factors[group]
+                                         : scales.d * static_cast<float>(scales.scales[group]);
+                if constexpr (Format::kHasMinima) {
+                    put_sums(codes, factor, minima[group], y + 16 * group);
+                } else {
+                    put_products(codes, factor, y + 16 * group);
+                }
+            });
+        }
     }
 }
 
@@ -94,15 +101,31 @@ struct DecodeEntry {
 };
 
 constexpr DecodeEntry kDecodeEntries[] = {
-    {GGML_TYPE_Q1_0, decode_simple<Q1_0>},        {GGML_TYPE_Q2_0, decode_simple<Q2_0>},
-    {GGML_TYPE_Q4_0, decode_simple<Q4_0>},        {GGML_TYPE_Q4_1, decode_simple<Q4_1>},
-    {GGML_TYPE_Q5_0, decode_simple<Q5_0>},        {GGML_TYPE_Q5_1, decode_simple<Q5_1>},
-    {GGML_TYPE_Q8_0, decode_simple<Q8_0>},        {GGML_TYPE_IQ4_NL, decode_simple<Iq4Nl>},
-    {GGML_TYPE_MXFP4, decode_simple<Mxfp4>},      {GGML_TYPE_NVFP4, decode_simple<Nvfp4>},
-    {GGML_TYPE_Q2_K, decode_super_exactly<Q2K>},  {GGML_TYPE_Q3_K, decode_super_exactly<Q3K>},
-    {GGML_TYPE_Q4_K, decode_super_exactly<Q4K>},  {GGML_TYPE_Q5_K, decode_super_exactly<Q5K>},
-    {GGML_TYPE_Q6_K, decode_super_exactly<Q6K>},  {GGML_TYPE_IQ4_XS, decode_super_exactly<Iq4Xs>},
+    {GGML_TYPE_Q1_0, decode_simple<Q1_0>},
+    {GGML_TYPE_Q2_0, decode_simple<Q2_0>},
+    {GGML_TYPE_Q4_0, decode_simple<Q4_0>},
+    {GGML_TYPE_Q4_1, decode_simple<Q4_1>},
+    {GGML_TYPE_Q5_0, decode_simple<Q5_0>},
+    {GGML_TYPE_Q5_1, decode_simple<Q5_1>},
+    {GGML_TYPE_Q8_0, decode_simple<Q8_0>},
+    {GGML_TYPE_IQ4_NL, decode_simple<Iq4Nl>},
+    {GGML_TYPE_MXFP4, decode_simple<Mxfp4>},
+    {GGML_TYPE_NVFP4, decode_simple<Nvfp4>},
+    {GGML_TYPE_Q2_K, decode_super_exactly<Q2K>},
+    {GGML_TYPE_Q3_K, decode_super_exactly<Q3K>},
+    {GGML_TYPE_Q4_K, decode_super_exactly<Q4K>},
+    {GGML_TYPE_Q5_K, decode_super_exactly<Q5K>},
+    {GGML_TYPE_Q6_K, decode_super_exactly<Q6K>},
+    {GGML_TYPE_IQ4_XS, decode_super_exactly<Iq4Xs, false>},
+    {GGML_TYPE_TQ1_0, decode_super_exactly<Tq1>},
     {GGML_TYPE_TQ2_0, decode_super_exactly<Tq2>},
+    {GGML_TYPE_IQ2_XXS, decode_super_exactly<Iq2Xxs>},
+    {GGML_TYPE_IQ2_XS, decode_super_exactly<Iq2Xs>},
+    {GGML_TYPE_IQ2_S, decode_super_exactly<Iq2S>},
+    {GGML_TYPE_IQ3_XXS, decode_super_exactly<Iq3Xxs>},
+    {GGML_TYPE_IQ3_S, decode_super_exactly<Iq3S>},
+    {GGML_TYPE_IQ1_S, decode_super_exactly<Iq1S>},
+    {GGML_TYPE_IQ1_M, decode_super_exactly<Iq1M>},
 };
 
 }  // namespace

@@ -69,10 +69,11 @@ TEST(Copy, ConvertsPlainTypesInAnyLayout) {
 }
 
 TEST(Copy, TransposesInTiles) {
-    // Whole tiles and parts of them, long and short ones, with and without conversion.
+    // Whole tiles and parts of them, long and short ones, rows of 4096 bytes of halves, with and
+    // without conversion.
     for (const Extents& extent :
          {Extents{130, 37, 2, 1}, Extents{3, 700, 1, 2}, Extents{700, 3, 2, 1},
-          Extents{64, 96, 1, 1}, Extents{15, 9, 3, 1}}) {
+          Extents{64, 96, 1, 1}, Extents{15, 9, 3, 1}, Extents{2048, 48, 1, 1}}) {
         for (const auto& [from, to] :
              {std::pair{GGML_TYPE_F32, GGML_TYPE_F32}, std::pair{GGML_TYPE_F16, GGML_TYPE_F16},
               std::pair{GGML_TYPE_I64, GGML_TYPE_I64}, std::pair{GGML_TYPE_F32, GGML_TYPE_F16},

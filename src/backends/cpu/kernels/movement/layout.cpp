@@ -83,6 +83,10 @@ std::size_t common_axes(const Layout& from, const Layout& to,
 }  // namespace
 
 bool align(Layout& from, Layout& to) {
+    // What is dense on both sides, and often small, is spared the divisions.
+    if (from.rank == 1 && to.rank == 1 && from.axes[0].extent == to.axes[0].extent) {
+        return from.axes[0].extent > 0;
+    }
     std::array<AxisPair, Layout::kMaxAxes> pairs;
     const std::size_t count = common_axes(from, to, pairs);
     if (count == 0) return false;
@@ -109,12 +113,15 @@ bool align(Layout& from, Layout& to) {
 }
 
 Cursor::Cursor(const Layout& layout, std::int64_t index) : layout_(layout), here_(layout.data) {
-    for (std::size_t d = 0; d < layout.rank; ++d) {
+    const std::size_t last = layout.rank - 1;
+    for (std::size_t d = 0; d < last; ++d) {
         const Axis& axis = layout.axes[d];
         position_[d] = index % axis.extent;
         index /= axis.extent;
         here_ += position_[d] * axis.stride;
     }
+    position_[last] = index;
+    here_ += index * layout.axes[last].stride;
 }
 
 void Cursor::advance(std::int64_t n) {

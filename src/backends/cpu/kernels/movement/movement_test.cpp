@@ -157,6 +157,16 @@ TEST(Pad, FillsWithZerosOrGoesOnPeriodically) {
     }
 }
 
+TEST(Pad, WritesPaddingOfEveryWidth) {
+    Workbench bench;
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_F32}) {
+        Tensor* x = bench.random(type, {5, 3, 1, 1});
+        for (std::int32_t width = 0; width <= 20; ++width) {
+            expect_pad(bench, x, {{{{width, 20 - width}, {0, 0}, {0, 0}, {0, 0}}}, 0});
+        }
+    }
+}
+
 TEST(Pad, NegativeAmountsCutOff) {
     Workbench bench;
     Tensor* x = bench.random(GGML_TYPE_F32, {11, 4, 3, 2});

@@ -23,44 +23,86 @@ std::string_view pad_objection(const Tensor& node) {
     return {};
 }
 
-/// A row of x, or one that is all padding.
-struct PaddedRow {
-    std::byte* to;
-    const std::byte* from;  ///< null: zeros
-    std::int64_t extent;    ///< of `to`
-};
+/// Sets bytes to zero. Padding is mostly a few bytes wide, less than a call is worth.
+void clear(std::byte* to, std::size_t n) {
+    if (n > 32) {
+        std::memset(to, 0, n);
+    } else if (n >= 16) {
+        std::memset(to, 0, 16);
+        std::memset(to + n - 16, 0, 16);
+    } else if (n >= 8) {
+        std::memset(to, 0, 8);
+        std::memset(to + n - 8, 0, 8);
+    } else if (n >= 4) {
+        std::memset(to, 0, 4);
+        std::memset(to + n - 4, 0, 4);
+    } else {
+        for (std::size_t i = 0; i < n; ++i) to[i] = std::byte{0};
+    }
+}
 
-void fill_row(const PaddedRow& row, const Tensor& x, std::int64_t before) {
-    const std::size_t size = size_of(x.type);
-    // What of the row comes from x: all of it, less what negative padding cuts off.
-    const std::int64_t begin = std::clamp<std::int64_t>(before, 0, row.extent);
-    const std::int64_t end = std::clamp<std::int64_t>(before + x.ne[0], begin, row.extent);
-    if (row.from == nullptr || begin == end) {
-        std::memset(row.to, 0, static_cast<std::size_t>(row.extent) * size);
+/// Copies bytes. Rows of images are often short, too.
+void copy_bytes(const std::byte* from, std::byte* to, std::size_t n) {
+    if (n < 16 || n > 128) {
+        std::memcpy(to, from, n);
         return;
     }
-    const auto bytes = [size](std::int64_t n) { return static_cast<std::size_t>(n) * size; };
-    const auto stride = static_cast<std::int64_t>(x.nb[0]);
-    std::memset(row.to, 0, bytes(begin));
-    move_units(row.from + (begin - before) * stride, stride, row.to + bytes(begin),
-               static_cast<std::int64_t>(size), end - begin, size);
-    std::memset(row.to + bytes(end), 0, bytes(row.extent - end));
+    for (std::size_t i = 0; i + 16 < n; i += 16) std::memcpy(to + i, from + i, 16);
+    std::memcpy(to + n - 16, from + n - 16, 16);
 }
+
+/// What of a row comes from x: all of x, less what negative padding cuts off. The same for all
+/// rows.
+struct Inside {
+    std::int64_t skipped;  ///< bytes of x
+    std::int64_t stride;   ///< in x
+    std::int64_t count;
+    std::size_t size;             ///< of an element
+    std::size_t begin, end, all;  ///< bytes of the result's row
+
+    Inside(const Tensor& x, const Tensor& node, std::int64_t before)
+        : stride(static_cast<std::int64_t>(x.nb[0])), size(size_of(x.type)) {
+        const std::int64_t first = std::clamp<std::int64_t>(before, 0, node.ne[0]);
+        const std::int64_t last = std::clamp<std::int64_t>(before + x.ne[0], first, node.ne[0]);
+        skipped = (first - before) * stride;
+        count = last - first;
+        begin = static_cast<std::size_t>(first) * size;
+        end = static_cast<std::size_t>(last) * size;
+        all = static_cast<std::size_t>(node.ne[0]) * size;
+    }
+
+    /// `from` is null where all of the row is padding.
+    void fill_row(std::byte* to, const std::byte* from) const {
+        if (from == nullptr || count == 0) {
+            std::memset(to, 0, all);
+            return;
+        }
+        const auto dense = static_cast<std::int64_t>(size);
+        clear(to, begin);
+        if (stride == dense) {
+            copy_bytes(from + skipped, to + begin, end - begin);
+        } else {
+            move_units(from + skipped, stride, to + begin, dense, count, size);
+        }
+        clear(to + end, all - end);
+    }
+};
 
 std::int64_t wrap(std::int64_t i, std::int64_t n) {
     const std::int64_t rest = i % n;
     return rest < 0 ? rest + n : rest;
 }
 
-void continue_row(const PaddedRow& row, const Tensor& x, std::int64_t before) {
+/// A row of `extent` elements in which a row of x goes on and on.
+void continue_row(std::byte* to, std::int64_t extent, const std::byte* from, const Tensor& x,
+                  std::int64_t before) {
     const std::size_t size = size_of(x.type);
     const auto stride = static_cast<std::int64_t>(x.nb[0]);
     std::int64_t position = wrap(-before, x.ne[0]);
-    for (std::int64_t i = 0; i < row.extent; position = 0) {
-        const std::int64_t n = std::min(x.ne[0] - position, row.extent - i);
-        move_units(row.from + position * stride, stride,
-                   row.to + static_cast<std::size_t>(i) * size, static_cast<std::int64_t>(size), n,
-                   size);
+    for (std::int64_t i = 0; i < extent; position = 0) {
+        const std::int64_t n = std::min(x.ne[0] - position, extent - i);
+        move_units(from + position * stride, stride, to + static_cast<std::size_t>(i) * size,
+                   static_cast<std::int64_t>(size), n, size);
         i += n;
     }
 }
@@ -69,17 +111,18 @@ void pad(const Tensor& node, const Task& task) {
     const Tensor& x = *node.src[0];
     const auto params = unpack<ops::Pad::Params>(node);
     const auto before = [&](std::size_t d) { return std::int64_t{params.amount[d].before}; };
+    const Inside inside(x, node, before(0));
     for_rows(node, task.share(row_count(node)), [&](const Row& row) {
         std::int64_t i1 = row.i1 - before(1), i2 = row.i2 - before(2), i3 = row.i3 - before(3);
         std::byte* to = row_at(node, row);
         if (params.circular != 0) {
             i1 = wrap(i1, x.ne[1]), i2 = wrap(i2, x.ne[2]), i3 = wrap(i3, x.ne[3]);
-            continue_row({to, at(x, 0, i1, i2, i3), node.ne[0]}, x, before(0));
+            continue_row(to, node.ne[0], at(x, 0, i1, i2, i3), x, before(0));
             return;
         }
-        const bool inside =
+        const bool has_row =
             i1 >= 0 && i1 < x.ne[1] && i2 >= 0 && i2 < x.ne[2] && i3 >= 0 && i3 < x.ne[3];
-        fill_row({to, inside ? at(x, 0, i1, i2, i3) : nullptr, node.ne[0]}, x, before(0));
+        inside.fill_row(to, has_row ? at(x, 0, i1, i2, i3) : nullptr);
     });
 }
 

@@ -31,6 +31,9 @@ void transpose_words(const Transposition& matrix, bool) {
 constexpr std::int64_t kLine = 64;  // bytes
 constexpr std::size_t kPart = 16;   // bytes that vectors of all sizes shuffle alike
 
+// The first cache keeps so many of the lines that lie a multiple of so many bytes apart.
+constexpr std::int64_t kWays = 8, kSameSet = 4096;
+
 /// Longer vectors than this take more shuffles for as many words.
 constexpr std::size_t kVector = HWY_HAVE_SCALABLE || HWY_LANES(std::uint8_t) < 32 ? 16 : 32;
 
@@ -86,10 +89,9 @@ struct Strip {
         if constexpr (kVector == kPart) {
             return hn::LoadU(d, row);
         } else {
-            const hn::Half<Words<Word> > half;
             const auto* other =
                 reinterpret_cast<const Word*>(at.from + (r + kColumns) * at.from_stride);
-            return hn::Combine(d, hn::LoadU(half, other), hn::LoadU(half, row));
+            return hn::ConcatUpperLower(d, hn::LoadDup128(d, other), hn::LoadDup128(d, row));
         }
     }
 
@@ -117,8 +119,8 @@ struct Strip {
 
 /// Whole strips: up to a line of words from each of as many rows as words fit a line. Strides are
 /// often multiples of 4096 bytes, and lines that far apart soon drive each other out of the cache:
-/// so lines of few rows are read to their end, or, past the caches, lines of few columns written.
-template <class Word, bool kPastCaches>
+/// so lines of few rows are read to their end, or, `kByColumns`, lines of few columns written.
+template <class Word, bool kPastCaches, bool kByColumns = kPastCaches>
 HWY_INLINE void transpose_side(const Transposition& at) {
     using S = Strip<Word, kPastCaches>;
     const auto strip = [&](std::int64_t i, std::int64_t j) HWY_ATTR {
@@ -126,7 +128,7 @@ HWY_INLINE void transpose_side(const Transposition& at) {
                       at.to + j * at.to_stride + i * S::kSize, at.to_stride, S::kRows,
                       S::kColumns});
     };
-    if constexpr (kPastCaches) {
+    if constexpr (kByColumns) {
         for (std::int64_t j = 0; j < at.columns; j += S::kColumns) {
             for (std::int64_t i = 0; i < at.rows; i += S::kRows) strip(i, j);
         }
@@ -134,6 +136,21 @@ HWY_INLINE void transpose_side(const Transposition& at) {
         for (std::int64_t i = 0; i < at.rows; i += S::kRows) {
             for (std::int64_t j = 0; j < at.columns; j += S::kColumns) strip(i, j);
         }
+    }
+}
+
+/// Whole lines, which are first brought to where they lie side by side.
+template <class Word>
+void transpose_gathered(const Transposition& at, bool past_caches) {
+    alignas(kLine) std::byte rows[kLine / sizeof(Word)][kLine];
+    for (std::int64_t i = 0; i < at.rows; ++i) {
+        std::memcpy(rows[i], at.from + i * at.from_stride, kLine);
+    }
+    const Transposition gathered{rows[0], kLine, at.to, at.to_stride, at.rows, at.columns};
+    if (past_caches) {
+        transpose_side<Word, true>(gathered);
+    } else {
+        transpose_side<Word, false, true>(gathered);
     }
 }
 
@@ -156,6 +173,8 @@ void transpose_rest(const Transposition& at) {
 template <class Word>
 void transpose_words(const Transposition& matrix, bool past_caches) {
     constexpr std::int64_t size = sizeof(Word), lines = kLine / size;
+    // Whether more lines are read from in turns than a cache has room for at such distances.
+    const bool is_apart = Strip<Word, false>::kRows > kWays && matrix.from_stride % kSameSet == 0;
     for (std::int64_t i = 0; i < matrix.rows; i += lines) {
         for (std::int64_t j = 0; j < matrix.columns; j += lines) {
             const Transposition at{matrix.from + i * matrix.from_stride + j * size,
@@ -167,6 +186,8 @@ void transpose_words(const Transposition& matrix, bool past_caches) {
             using S = Strip<Word, false>;
             if (at.rows % S::kRows != 0 || at.columns % S::kColumns != 0) {
                 transpose_rest<Word>(at);
+            } else if (is_apart && at.columns == lines) {
+                transpose_gathered<Word>(at, past_caches);
             } else if (past_caches) {
                 transpose_side<Word, true>(at);
             } else {
