@@ -104,7 +104,7 @@ HWY_EXPORT(plain_stream);
 StreamKernel plain_stream_of(Type type) { return HWY_DYNAMIC_DISPATCH(plain_stream)(type); }
 
 StreamKernel stream_kernel_of(Type type) {
-    for (const auto family : {plain_stream_of, simple_stream_of, k_stream_of}) {
+    for (const auto family : {plain_stream_of, simple_stream_of, k_stream_of, grid_stream_of}) {
         if (const StreamKernel kernel = family(type)) return kernel;
     }
     return {};

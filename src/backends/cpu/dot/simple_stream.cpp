@@ -3,11 +3,9 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
-#include "backends/cpu/dot/levels.hpp"
-#include "backends/cpu/dot/stream_lanes.hpp"
+#include "backends/cpu/dot/simple_stream_formats.hpp"
 
-/// Blocks of 32 elements with one scale, four at a time. A vector has the first, or second, half of
-/// as many blocks as it has room for.
+/// Blocks with scales of their own, 128 elements at a time.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 #if !HEDDLE_HAS_BYTE_PRODUCTS
@@ -17,186 +15,45 @@ StreamKernel simple_stream(Type) { return {}; }
 #else
 namespace {
 
-constexpr int kGroup = 4;             ///< blocks of a group
-constexpr int kBlocks = kBytes / 16;  ///< of a vector
-static_assert(kGroup % kBlocks == 0);
-
-/// The column for a group.
+/// The column for a group, of which a row has so many scales.
+template <int kScales>
 struct ColumnGroup {
     std::int8_t low[16 * kGroup];   ///< elements 0 .. 15 of each block
     std::int8_t high[16 * kGroup];  ///< elements 16 .. 31
-    float scales[kGroup];
-    float sums[kGroup];  ///< what the rows' minima, or scales, are multiplied with
+    float scales[kScales];
+    float sums[kScales];  ///< what the rows' minima, or scales, are multiplied with
 };
 
-// ---- several blocks at once --------------------------------------------------------------------
+/// The scales of a group, times those of the column.
+template <class Format, int kScales = Format::kScales>
+struct Units {
+    hn::Vec<Quad> all;
 
-/// Sixteen bytes of each block of a vector.
-template <class Block>
-HWY_INLINE hn::Vec<ByteLanes> gather(const std::byte* from) {
-#if HWY_MAX_BYTES >= 32
-    constexpr std::size_t kStride = sizeof(Block);
-    const hn::FixedTag<std::uint8_t, 32> two;
-    const auto first = hn::Combine(two, load_bytes(from + kStride), load_bytes(from));
-#if HWY_MAX_BYTES >= 64
-    const auto second =
-        hn::Combine(two, load_bytes(from + 3 * kStride), load_bytes(from + 2 * kStride));
-    return hn::Combine(ByteLanes(), second, first);
-#else
-    return first;
-#endif
-#else
-    return load_bytes(from);
-#endif
-}
+    HWY_INLINE Units(const std::byte* from, const float* column)
+        : all(hn::Mul(Format::scales(from), hn::LoadU(Quad(), column))) {}
 
-/// An unsigned number of each of so many blocks, one beside the other.
-template <class Block, class T, std::size_t kCount>
-HWY_INLINE std::uint64_t gather_numbers(const std::byte* from) {
-    std::uint64_t all = 0;
-    for (std::size_t i = 0; i < kCount; ++i) {
-        all |= std::uint64_t{read<T>(from + i * sizeof(Block))} << 8 * sizeof(T) * i;
+    template <int kFirst>
+    HWY_INLINE hn::Vec<FloatLanes> spread() const {
+        return spread_four<kFirst>(all);
     }
-    return all;
-}
-
-/// A half of each block of a group.
-template <class Block>
-HWY_INLINE hn::Vec<Quad> gather_halves(const std::byte* from) {
-    return four_halves(gather_numbers<Block, std::uint16_t, kGroup>(from));
-}
-
-/// A vector from 4 floats, those from `kFirst` on: each fills the lanes of its block.
-template <int kFirst>
-HWY_INLINE hn::Vec<FloatLanes> spread(hn::Vec<Quad> values) {
-#if HWY_MAX_BYTES >= 32
-    HWY_ALIGN static constexpr std::int32_t kOrder[16] = {0, 0, 0, 0, 1, 1, 1, 1,
-                                                          2, 2, 2, 2, 3, 3, 3, 3};
-    const auto order = hn::SetTableIndices(FloatLanes(), kOrder + 4 * kFirst);
-    const hn::FixedTag<float, 8> eight;
-    const auto wide = hn::ZeroExtendVector(eight, values);
-#if HWY_MAX_BYTES >= 64
-    return hn::TableLookupLanes(hn::ZeroExtendVector(FloatLanes(), wide), order);
-#else
-    return hn::TableLookupLanes(wide, order);
-#endif
-#else
-    return hn::Broadcast<kFirst>(values);
-#endif
-}
-
-// ---- formats -----------------------------------------------------------------------------------
-
-/// Codes of a vector of blocks, those of elements 0 .. 15 and the rest.
-template <class V>
-struct Halves {
-    V low, high;
-};
-using ByteHalves = Halves<hn::Vec<ByteLanes> >;
-using CodeHalves = Halves<hn::Vec<CodeLanes> >;
-
-template <class B>
-struct Format {
-    using Block = B;
-    using Other = block_q8_0;
-    static constexpr int kOffset = 0;           ///< what unsigned codes have too much
-    static constexpr bool kIsSigned = false;    ///< codes are
-    static constexpr bool kIsSmall = true;      ///< four products fit into 16 bits
-    static constexpr bool kHasMinimum = false;  ///< besides the scale
-
-    /// Of a group.
-    static HWY_INLINE hn::Vec<Quad> scales(const std::byte* from) {
-        return gather_halves<B>(from + offsetof(B, d));
-    }
-
-    // The rest is for a vector of blocks.
-
-    static HWY_INLINE ByteHalves nibbles(const std::byte* from) {
-        const auto bytes = gather<B>(from + offsetof(B, qs));
-        return {hn::And(bytes, hn::Set(ByteLanes(), 15)), hn::ShiftRight<4>(bytes)};
-    }
-
-    /// With a fifth bit.
-    static HWY_INLINE ByteHalves five_bits(const std::byte* from) {
-        const auto with = [](hn::Vec<ByteLanes> codes, const std::byte* bits) HWY_ATTR {
-            const auto all = gather_numbers<B, std::uint16_t, kBlocks>(bits);
-            std::uint8_t bytes[8];
-            std::memcpy(bytes, &all, sizeof bytes);
-            const auto is_set = hn::LoadMaskBits(ByteLanes(), bytes);
-            return hn::Or(codes, hn::IfThenElseZero(is_set, hn::Set(ByteLanes(), 16)));
-        };
-        const auto codes = nibbles(from);
-        const std::byte* bits = from + offsetof(B, qh);
-        return {with(codes.low, bits), with(codes.high, bits + 2)};
-    }
-
-    static HWY_INLINE CodeHalves levels(const std::int8_t (&table)[16], const std::byte* from) {
-        const auto codes = nibbles(from);
-        return {look_up_lanes(table, codes.low), look_up_lanes(table, codes.high)};
+    HWY_INLINE hn::Vec<Quad> multiply_add(const float* sums, hn::Vec<Quad> rest) const {
+        return hn::MulAdd(all, hn::LoadU(Quad(), sums), rest);
     }
 };
 
-struct StreamQ4_0 : Format<block_q4_0> {
-    static constexpr int kOffset = 8;
+template <class Format>
+struct Units<Format, 8> {
+    Units<Format, 4> low, high;
 
-    static HWY_INLINE ByteHalves codes(const std::byte* from) { return nibbles(from); }
-};
+    HWY_INLINE Units(const std::byte* from, const float* column)
+        : low(from, column), high(from + sizeof(typename Format::Block), column + 4) {}
 
-struct StreamQ4_1 : Format<block_q4_1> {
-    using Other = block_q8_1;
-    static constexpr bool kHasMinimum = true;
-
-    static HWY_INLINE ByteHalves codes(const std::byte* from) { return nibbles(from); }
-};
-
-struct StreamQ5_0 : Format<block_q5_0> {
-    static constexpr int kOffset = 16;
-
-    static HWY_INLINE ByteHalves codes(const std::byte* from) { return five_bits(from); }
-};
-
-struct StreamQ5_1 : Format<block_q5_1> {
-    using Other = block_q8_1;
-    static constexpr bool kHasMinimum = true;
-
-    static HWY_INLINE ByteHalves codes(const std::byte* from) { return five_bits(from); }
-};
-
-struct StreamQ8_0 : Format<block_q8_0> {
-    static constexpr bool kIsSigned = true, kIsSmall = false;
-
-    static HWY_INLINE CodeHalves codes(const std::byte* from) {
-        const std::byte* first = from + offsetof(Block, qs);
-        return {hn::BitCast(CodeLanes(), gather<Block>(first)),
-                hn::BitCast(CodeLanes(), gather<Block>(first + 16))};
+    template <int kFirst>
+    HWY_INLINE hn::Vec<FloatLanes> spread() const {
+        return spread_eight<kFirst>(low.all, high.all);
     }
-};
-
-struct StreamIq4Nl : Format<block_iq4_nl> {
-    static constexpr bool kIsSigned = true, kIsSmall = false;
-
-    static HWY_INLINE CodeHalves codes(const std::byte* from) {
-        return levels(kNonlinearLevels, from);
-    }
-};
-
-struct StreamMxfp4 : Format<block_mxfp4> {
-    static constexpr bool kIsSigned = true;
-
-    static HWY_INLINE CodeHalves codes(const std::byte* from) { return levels(kFp4Levels, from); }
-
-    /// Half of a power of two each; the two smallest are denormal numbers.
-    static HWY_INLINE hn::Vec<Quad> scales(const std::byte* from) {
-        const hn::FixedTag<std::uint32_t, 4> words;
-        const auto bytes = gather_numbers<Block, std::uint8_t, kGroup>(from + offsetof(Block, e));
-        const auto four = hn::BitCast(
-            hn::FixedTag<std::uint8_t, 4>(),
-            hn::Set(hn::FixedTag<std::uint32_t, 1>(), static_cast<std::uint32_t>(bytes)));
-        const auto exponent = hn::PromoteTo(words, four);
-        const auto usual = hn::ShiftLeft<23>(hn::Sub(exponent, hn::Set(words, 1)));
-        const auto small = hn::Shl(hn::Set(words, 0x00200000), exponent);
-        return hn::BitCast(Quad(),
-                           hn::IfThenElse(hn::Gt(exponent, hn::Set(words, 1)), usual, small));
+    HWY_INLINE hn::Vec<Quad> multiply_add(const float* sums, hn::Vec<Quad> rest) const {
+        return high.multiply_add(sums + 4, low.multiply_add(sums, rest));
     }
 };
 
@@ -238,27 +95,42 @@ struct Fused {
 };
 #endif
 
+/// Sums of codes, so many for each scale, as they are to be multiplied with scales.
+template <int kOffset>
+float offset_sum(const std::byte* codes, int count) {
+    std::int32_t sum = 0;
+    for (int i = 0; i < count; ++i) sum += static_cast<std::int8_t>(codes[i]);
+    return static_cast<float>(-kOffset * sum);
+}
+
 template <class Format, class Products>
 void arrange(const void* from, std::int64_t depth, std::byte* to) {
     using Other = typename Format::Other;
+    using Group = ColumnGroup<Format::kScales>;
+    static_assert(sizeof(Group) <= 2 * 32 * kGroup);
     const auto* blocks = static_cast<const std::byte*>(from);
-    auto* groups = reinterpret_cast<ColumnGroup*>(to);
+    auto* groups = reinterpret_cast<Group*>(to);
     const std::int64_t count = depth / 32;
     for (std::int64_t i = 0; i < count; ++i) {
         const std::byte* block = blocks + i * static_cast<std::int64_t>(sizeof(Other));
         const std::byte* codes = block + offsetof(Other, qs);
-        ColumnGroup& group = groups[i / kGroup];
+        Group& group = groups[i / kGroup];
         const std::int64_t place = i % kGroup;
         if (place == 0) std::memset(&group, 0, sizeof group);  // the last may be in part
-        std::memcpy(group.low + 16 * place, codes, 16);
-        std::memcpy(group.high + 16 * place, codes + 16, 16);
-        group.scales[place] = read_half(block);
-        if constexpr (Format::kHasMinimum) {
-            group.sums[place] = read_half(block + offsetof(block_q8_1, s));
+        std::int8_t *low = group.low + 16 * place, *high = group.high + 16 * place;
+        if constexpr (Format::kScales == 2 * kGroup) {
+            for (int part = 0; part < 2; ++part, codes += 16) {
+                std::memcpy(low + 8 * part, codes, 8);
+                std::memcpy(high + 8 * part, codes + 8, 8);
+                group.scales[2 * place + part] = read_half(block);
+                group.sums[2 * place + part] = offset_sum<Products::kOffset>(codes, 16);
+            }
         } else {
-            std::int32_t sum = 0;
-            for (int j = 0; j < 32; ++j) sum += static_cast<std::int8_t>(codes[j]);
-            group.sums[place] = static_cast<float>(-Products::kOffset * sum);
+            std::memcpy(low, codes, 16);
+            std::memcpy(high, codes + 16, 16);
+            group.scales[place] = read_half(block);
+            group.sums[place] = Format::kHasMinimum ? read_half(block + offsetof(block_q8_1, s))
+                                                    : offset_sum<Products::kOffset>(codes, 32);
         }
     }
 }
@@ -270,27 +142,27 @@ struct RowSum {
 
     HWY_INLINE RowSum() : total(hn::Zero(FloatLanes())), rest(hn::Zero(Quad())) {}
 
-    HWY_INLINE void add(const std::byte* from, const ColumnGroup& group) {
-        const auto unit = hn::Mul(Format::scales(from), hn::LoadU(Quad(), group.scales));
-        add_vectors(from, group, unit);
+    HWY_INLINE void add(const std::byte* from, const ColumnGroup<Format::kScales>& group) {
+        const Units<Format> units(from, group.scales);
+        add_vectors(from, group, units);
         if constexpr (Format::kHasMinimum) {
             using Block = typename Format::Block;
             rest = hn::MulAdd(gather_halves<Block>(from + offsetof(Block, m)),
                               hn::LoadU(Quad(), group.sums), rest);
         } else if constexpr (Products::kOffset != 0) {
-            rest = hn::MulAdd(unit, hn::LoadU(Quad(), group.sums), rest);
+            rest = units.multiply_add(group.sums, rest);
         }
     }
 
     template <int kFirst = 0>
-    HWY_INLINE void add_vectors(const std::byte* from, const ColumnGroup& group,
-                                hn::Vec<Quad> unit) {
+    HWY_INLINE void add_vectors(const std::byte* from, const ColumnGroup<Format::kScales>& group,
+                                const Units<Format>& units) {
         if constexpr (kFirst < kGroup) {
-            const auto codes = Format::codes(from + kFirst * sizeof(typename Format::Block));
-            const auto sum =
-                Products::multiply(codes, group.low + 16 * kFirst, group.high + 16 * kFirst);
-            total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), spread<kFirst>(unit), total);
-            add_vectors<kFirst + kBlocks>(from, group, unit);
+            const auto sum = Products::multiply(codes_of<Format, kFirst>(from),
+                                                group.low + 16 * kFirst, group.high + 16 * kFirst);
+            total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), units.template spread<kFirst>(),
+                               total);
+            add_vectors<kFirst + kBlocks>(from, group, units);
         }
     }
 
@@ -302,8 +174,9 @@ struct RowSum {
 
 template <class Format, class Products>
 void stream(const Panel& panel, const std::byte* column, float* out) {
-    constexpr std::size_t kSize = sizeof(typename Format::Block) * kGroup;
-    const auto* groups = reinterpret_cast<const ColumnGroup*>(column);
+    constexpr std::size_t kSize =
+        sizeof(typename Format::Block) * (32 * kGroup / Format::kElements);
+    const auto* groups = reinterpret_cast<const ColumnGroup<Format::kScales>*>(column);
     const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
     for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
         const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
@@ -316,7 +189,7 @@ void stream(const Panel& panel, const std::byte* column, float* out) {
         const auto finish = [&](const std::byte* rest, RowSum<Format, Products>& sum) HWY_ATTR {
             if (left > 0) {  // no byte behind the row is read
                 std::byte last[kSize] = {};
-                std::memcpy(last, rest, static_cast<std::size_t>(left) * (kSize / kGroup));
+                std::memcpy(last, rest, static_cast<std::size_t>(left) * kSize / kGroup);
                 sum.add(last, groups[count]);
             }
             return sum.get();
@@ -350,6 +223,9 @@ StreamKernel simple_stream(Type type) {
     if (type == GGML_TYPE_Q8_0) return kernel<StreamQ8_0>();
     if (type == GGML_TYPE_IQ4_NL) return kernel<StreamIq4Nl>();
     if (type == GGML_TYPE_MXFP4) return kernel<StreamMxfp4>();
+    if (type == GGML_TYPE_Q1_0) return kernel<StreamQ1_0>();
+    if (type == GGML_TYPE_Q2_0) return kernel<StreamQ2_0>();
+    if (type == GGML_TYPE_NVFP4) return kernel<StreamNvfp4>();
     return {};
 }
 

@@ -73,7 +73,8 @@ void for_rows_in_thirds(const Panel& panel, Body&& body) {
 
 // Each family's kernels, in its own file.
 StreamKernel plain_stream_of(Type type);   ///< f32 f16 bf16; the column is f32
-StreamKernel simple_stream_of(Type type);  ///< one scale for 32; the column is q8_0 or q8_1
-StreamKernel k_stream_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq2_0; the column is q8_K
+StreamKernel simple_stream_of(Type type);  ///< one or two scales for 32; the column is q8_0, q8_1
+StreamKernel k_stream_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq1_0, tq2_0; q8_K
+StreamKernel grid_stream_of(Type type);    ///< iq1, iq2 and iq3 formats; q8_K
 
 }  // namespace heddle::cpu

@@ -14,10 +14,12 @@ namespace {
 
 using Row = std::vector<std::byte>;
 
-constexpr Type kBlockTypes[] = {GGML_TYPE_Q4_0,   GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0,  GGML_TYPE_Q5_1,
-                                GGML_TYPE_Q8_0,   GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4, GGML_TYPE_Q2_K,
-                                GGML_TYPE_Q3_K,   GGML_TYPE_Q4_K,   GGML_TYPE_Q5_K,  GGML_TYPE_Q6_K,
-                                GGML_TYPE_IQ4_XS, GGML_TYPE_TQ2_0};
+constexpr Type kBlockTypes[] = {
+    GGML_TYPE_Q4_0,   GGML_TYPE_Q4_1,    GGML_TYPE_Q5_0,   GGML_TYPE_Q5_1,  GGML_TYPE_Q8_0,
+    GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4,   GGML_TYPE_Q2_K,   GGML_TYPE_Q3_K,  GGML_TYPE_Q4_K,
+    GGML_TYPE_Q5_K,   GGML_TYPE_Q6_K,    GGML_TYPE_IQ4_XS, GGML_TYPE_TQ2_0, GGML_TYPE_IQ1_S,
+    GGML_TYPE_IQ1_M,  GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS,
+    GGML_TYPE_IQ3_S,  GGML_TYPE_Q1_0,    GGML_TYPE_Q2_0,   GGML_TYPE_NVFP4, GGML_TYPE_TQ1_0};
 
 std::vector<float> decode(Type type, const std::byte* row, std::int64_t n) {
     std::vector<float> values(static_cast<std::size_t>(n));

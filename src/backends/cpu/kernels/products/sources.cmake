@@ -6,6 +6,7 @@ list(APPEND HEDDLE_CPU_SOURCES
   dot/encode_nibbles.cpp
   dot/float_strips.cpp
   dot/grid_dot.cpp
+  dot/grid_stream.cpp
   dot/k_code_strips.cpp
   dot/k_dot.cpp
   dot/k_stream.cpp

@@ -1,0 +1,254 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/dot/grid_stream.cpp"
+#include <hwy/foreach_target.h>  // compiles this file once per instruction set
+#include <hwy/highway.h>
+
+#include "backends/cpu/dot/grid_stream_formats.hpp"
+#include "quant/codebooks.hpp"
+
+/// Formats that name rows of a codebook. Looking these up is most of the work, so all else is done
+/// for a whole super-block at once.
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+#if !HEDDLE_HAS_BYTE_PRODUCTS
+
+StreamKernel grid_stream(Type) { return {}; }
+
+#else
+namespace {
+
+constexpr int kVectors = QK_K / kBytes;  ///< of a super-block
+
+/// The column for a super-block.
+struct ColumnBlock {
+    std::int8_t codes[QK_K];
+    std::int16_t sums[QK_K / 8];  ///< of codes, one for each offset of a row
+    float scale;
+    float padding[15];
+};
+static_assert(sizeof(ColumnBlock) % 64 == 0 && sizeof(ColumnBlock) <= 2 * QK_K);
+
+// ---- sums --------------------------------------------------------------------------------------
+
+/// Sixteen bytes of rows of the codebook, from element `kFirst` of a super-block on.
+template <class Format, int kFirst>
+HWY_INLINE hn::Vec<Bytes> look_up_sixteen(const std::int8_t* book, const std::byte* from,
+                                          const Unpacked& unpacked) {
+    constexpr int kElements = Format::kElements;
+    const auto row = [&](int i) HWY_ATTR {
+        const unsigned number = Format::row(from, unpacked, kFirst / kElements + i);
+        return book + std::size_t{number} * kElements;
+    };
+#if HWY_ARCH_X86
+    if constexpr (kElements == 8) {
+        const auto low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row(0)));
+        const auto* high = reinterpret_cast<const double*>(row(1));
+        return hn::Vec<Bytes>{_mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), high))};
+    } else {
+        const auto word = [&](int i) HWY_ATTR {
+            return read<std::int32_t>(reinterpret_cast<const std::byte*>(row(i)));
+        };
+        auto all = _mm_cvtsi32_si128(word(0));
+        all = _mm_insert_epi32(all, word(1), 1);
+        all = _mm_insert_epi32(all, word(2), 2);
+        return hn::Vec<Bytes>{_mm_insert_epi32(all, word(3), 3)};
+    }
+#else
+    HWY_ALIGN std::int8_t all[16];
+    for (int i = 0; i < 16 / kElements; ++i) std::memcpy(all + kElements * i, row(i), kElements);
+    return hn::Load(Bytes(), reinterpret_cast<const std::uint8_t*>(all));
+#endif
+}
+
+/// A vector of them.
+template <class Format, int kFirst, int kCount = kBytes>
+HWY_INLINE auto look_up_rows(const std::int8_t* book, const std::byte* from,
+                             const Unpacked& unpacked) {
+    if constexpr (kCount == 16) {
+        return look_up_sixteen<Format, kFirst>(book, from, unpacked);
+    } else {
+        constexpr int kHalf = kCount / 2;
+        const auto low = look_up_rows<Format, kFirst, kHalf>(book, from, unpacked);
+        const auto high = look_up_rows<Format, kFirst + kHalf, kHalf>(book, from, unpacked);
+        return hn::Combine(hn::FixedTag<std::uint8_t, kCount>(), high, low);
+    }
+}
+
+/// A column's codes, negative where bits are set.
+HWY_INLINE hn::Vec<CodeLanes> negated(hn::Vec<CodeLanes> column, const std::uint8_t* bits) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    const __mmask64 negative = read<std::uint64_t>(reinterpret_cast<const std::byte*>(bits));
+    column.raw = _mm512_mask_sub_epi8(column.raw, negative, _mm512_setzero_si512(), column.raw);
+    return column;
+#else
+    alignas(16) static constexpr std::uint8_t kOrder[32] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1,
+                                                            1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2,
+                                                            2, 2, 3, 3, 3, 3, 3, 3, 3, 3};
+    using Word = std::conditional_t<kBytes == 32, std::uint32_t, std::uint16_t>;
+    const hn::ScalableTag<Word> words;
+    const auto all = hn::Set(words, read<Word>(reinterpret_cast<const std::byte*>(bits)));
+    const auto spread =
+        hn::TableLookupBytes(hn::BitCast(ByteLanes(), all), hn::LoadU(ByteLanes(), kOrder));
+    const auto negative = where_bits(spread, each_bit(ByteLanes()), 255);
+    return hn::Sub(hn::Xor(column, negative), negative);
+#endif
+}
+
+/// The scales of a vector, each in as many lanes as it counts for.
+template <class Format>
+HWY_INLINE hn::Vec<PairLanes> scales_at(const std::int16_t* from) {
+    if constexpr (kBytes == 16) {
+        return hn::Set(PairLanes(), *from);
+    } else {
+        using Some = std::conditional_t<kBytes == 64, std::uint64_t, std::uint32_t>;
+        const hn::ScalableTag<Some> some;
+        const auto all = hn::BitCast(
+            PairLanes(), hn::Set(some, read<Some>(reinterpret_cast<const std::byte*>(from))));
+        if constexpr (kBytes <= Format::kGroup) return all;  // all the same
+        HWY_ALIGN static constexpr std::uint8_t kOrder[64] = {
+            0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3,
+            2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5, 4, 5, 4, 5,
+            4, 5, 4, 5, 6, 7, 6, 7, 6, 7, 6, 7, 6, 7, 6, 7, 6, 7, 6, 7};
+        const auto order = hn::BitCast(PairLanes(), hn::Load(ByteLanes(), kOrder));
+        return hn::TableLookupBytes(all, order);
+    }
+}
+
+template <class Format, class Products, int kVector = 0>
+HWY_INLINE void add_vectors(const std::int8_t* book, const std::byte* from,
+                            const Unpacked& unpacked, const ColumnBlock& column,
+                            hn::Vec<WordLanes>& sum) {
+    if constexpr (kVector < kVectors) {
+        constexpr int kFirst = kVector * kBytes;
+        hn::Vec<ByteLanes> codes = look_up_rows<Format, kFirst>(book, from, unpacked);
+        auto others = load_column(column.codes + kFirst);
+        if constexpr (Format::kHasSigns) {
+            others = negated(others, Format::signs(from, unpacked) + kFirst / 8);
+        } else {
+            codes = hn::Add(codes, hn::Set(ByteLanes(), 1));
+        }
+        sum = Products::add_scaled(multiply_pairs(codes, others),
+                                   scales_at<Format>(unpacked.scales + kFirst / 16), sum);
+        add_vectors<Format, Products, kVector + 1>(book, from, unpacked, column, sum);
+    }
+}
+
+template <class Format, class Products>
+struct RowSum {
+    using Part = hn::FixedTag<std::int32_t, 4>;
+
+    hn::Vec<FloatLanes> total;
+    hn::Vec<Quad> rest;
+
+    HWY_INLINE RowSum() : total(hn::Zero(FloatLanes())), rest(hn::Zero(Quad())) {}
+
+    HWY_INLINE void add(const std::int8_t* book, const std::byte* from, const Unpacked& unpacked,
+                        const ColumnBlock& column) {
+        auto sum = hn::Zero(WordLanes());
+        add_vectors<Format, Products>(book, from, unpacked, column, sum);
+        const float unit = half_to_float(Format::half(from)) * column.scale;
+        total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), hn::Set(FloatLanes(), unit), total);
+        if constexpr (Format::kOffsets > 0) {
+            auto below = hn::Zero(Part()), other = hn::Zero(Part());
+            for (int i = 0; i < Format::kOffsets; i += 8) {
+                below = hn::ReorderWidenMulAccumulate(
+                    Part(), hn::Load(EightCodes(), unpacked.offsets + i),
+                    hn::Load(EightCodes(), column.sums + i), below, other);
+            }
+            below = hn::Add(below, other);
+            rest = hn::MulAdd(hn::ConvertTo(Quad(), below), hn::Set(Quad(), unit), rest);
+        }
+    }
+
+    HWY_INLINE float get() const {
+        const float sum = hn::GetLane(hn::SumOfLanes(FloatLanes(), total));
+        if constexpr (Format::kOffsets > 0) {  // in units; elements themselves are whole
+            return sum + Format::kUnit * hn::GetLane(hn::SumOfLanes(Quad(), rest));
+        }
+        return sum * Format::kUnit;
+    }
+};
+
+template <class Format, class Products>
+void stream(const Panel& panel, const std::byte* column, float* out) {
+    const std::int8_t* book = quant::codebook_of(Format::kBook).values.data();
+    const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
+    const std::int64_t count = panel.depth / QK_K;
+    for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
+        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
+        RowSum<Format, Products> sum0, sum1, sum2;
+        Unpacked unpacked0, unpacked1, unpacked2;
+        for (std::int64_t i = 0; i < count; ++i) {
+            const std::size_t block = static_cast<std::size_t>(i) * sizeof(typename Format::Block);
+            // All are unpacked before the first is used, so that nothing waits for it.
+            Format::unpack(row0 + block, unpacked0);
+            Format::unpack(row1 + block, unpacked1);
+            Format::unpack(row2 + block, unpacked2);
+            // Compilers would rather take vectors apart than read what is in memory anyway.
+            asm("" : "+m"(unpacked0), "+m"(unpacked1), "+m"(unpacked2));
+            sum0.add(book, row0 + block, unpacked0, columns[i]);
+            sum1.add(book, row1 + block, unpacked1, columns[i]);
+            sum2.add(book, row2 + block, unpacked2, columns[i]);
+        }
+        out[rows.at[0]] = sum0.get();
+        out[rows.at[1]] = sum1.get();
+        out[rows.at[2]] = sum2.get();
+    });
+}
+
+template <class Format>
+void arrange(const void* from, std::int64_t depth, std::byte* to) {
+    const auto* block = static_cast<const std::byte*>(from);
+    auto* column = reinterpret_cast<ColumnBlock*>(to);
+    for (std::int64_t i = 0; i < depth; i += QK_K, block += sizeof(block_q8_K), ++column) {
+        column->scale = read<float>(block + offsetof(block_q8_K, d));
+        std::memcpy(column->codes, block + offsetof(block_q8_K, qs), QK_K);
+        constexpr int kEach = Format::kOffsets > 0 ? QK_K / Format::kOffsets : QK_K;
+        for (int j = 0; j < Format::kOffsets; ++j) {
+            int sum = 0;
+            for (int k = 0; k < kEach; ++k) sum += column->codes[kEach * j + k];
+            column->sums[j] = static_cast<std::int16_t>(sum);
+        }
+    }
+}
+
+template <class Format>
+StreamKernel kernel() {
+    // Rows of four elements take longer to look up, once for each column.
+    constexpr std::int64_t kColumns = Format::kElements == 8 ? kMostStreamColumns : 2;
+#if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
+    if (FusedBytes::is_there()) {
+        return {.arrange = arrange<Format>,
+                .multiply = stream<Format, FusedPairs>,
+                .most_columns = kColumns};
+    }
+#endif
+    return {
+        .arrange = arrange<Format>, .multiply = stream<Format, Pairs>, .most_columns = kColumns};
+}
+
+}  // namespace
+
+StreamKernel grid_stream(Type type) {
+    if (type == GGML_TYPE_IQ2_XXS) return kernel<StreamIq2Xxs>();
+    if (type == GGML_TYPE_IQ2_XS) return kernel<StreamIq2Xs>();
+    if (type == GGML_TYPE_IQ2_S) return kernel<StreamIq2S>();
+    if (type == GGML_TYPE_IQ3_XXS) return kernel<StreamIq3Xxs>();
+    if (type == GGML_TYPE_IQ3_S) return kernel<StreamIq3S>();
+    if (type == GGML_TYPE_IQ1_S) return kernel<StreamIq1S>();
+    if (type == GGML_TYPE_IQ1_M) return kernel<StreamIq1M>();
+    return {};
+}
+
+#endif
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heddle::cpu {
+HWY_EXPORT(grid_stream);
+
+StreamKernel grid_stream_of(Type type) { return HWY_DYNAMIC_DISPATCH(grid_stream)(type); }
+
+}  // namespace heddle::cpu
+#endif
