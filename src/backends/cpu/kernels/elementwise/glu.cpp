@@ -38,7 +38,7 @@ struct Swiglu {
 };
 
 struct GegluErf {
-    ExpConstants c = ExpConstants::held();
+    PowerConstants c = PowerConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {

@@ -38,7 +38,7 @@ HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x, c)));
 HEDDLE_UNARY_WITH(swish_constants(1), Sigmoid, sigmoid_of(d, x, c));
 HEDDLE_UNARY_WITH(GrowthConstants::held(1), Gelu, gelu_of(d, x, c));
 HEDDLE_UNARY_WITH(swish_constants(kGeluQuick), GeluQuick, swish_of(d, x, c));
-HEDDLE_UNARY(GeluErf, gelu_erf_of(d, x, c));
+HEDDLE_UNARY_WITH(PowerConstants::held(), GeluErf, gelu_erf_of(d, x, c));
 HEDDLE_UNARY_WITH(swish_constants(1), Silu, swish_of(d, x, c));
 HEDDLE_UNARY(HardSigmoid,
              hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));

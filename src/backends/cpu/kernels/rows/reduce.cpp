@@ -91,12 +91,21 @@ std::int32_t last_index_of_largest(const float* x, std::int64_t n) {
     const Floats d;
     const std::int64_t step = lane_count(d);
     const hn::Rebind<std::uint32_t, Floats> du;
-    auto best = hn::BitCast(d, hn::Set(du, 0xff800000u));  // minus infinity
+    const auto larger = [x, d](auto best, std::int64_t at) HWY_ATTR {
+        const auto v = hn::LoadU(d, x + at);
+        return hn::IfThenElse(hn::Gt(v, best), v, best);
+    };
+    auto best0 = hn::BitCast(d, hn::Set(du, 0xff800000u));  // minus infinity
+    auto best1 = best0, best2 = best0, best3 = best0;       // so that one need not wait for another
     std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        const auto v = hn::LoadU(d, x + i);
-        best = hn::IfThenElse(hn::Gt(v, best), v, best);
+    for (; i + 4 * step <= n; i += 4 * step) {
+        best0 = larger(best0, i);
+        best1 = larger(best1, i + step);
+        best2 = larger(best2, i + 2 * step);
+        best3 = larger(best3, i + 3 * step);
     }
+    for (; i + step <= n; i += step) best0 = larger(best0, i);
+    const auto best = hn::Max(hn::Max(best0, best1), hn::Max(best2, best3));
     float largest = hn::GetLane(hn::MaxOfLanes(d, best));
     for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
     i = n;

@@ -150,6 +150,15 @@ TEST(CpuArgmax, GivesAnIndexInRangeWhateverTheRow) {
     expect_result(bench, *bench.node<ops::Argmax>({}, {x}), {0, 2, 1}, 0, 0);
 }
 
+TEST(CpuArgmax, PassesOverNan) {
+    Workbench bench;
+    std::vector<double> values(300, NAN);
+    for (std::size_t i = 0; i < values.size(); i += 7) values[i] = -static_cast<double>(i);
+    values[203] = values[210] = 5;
+    Tensor* x = bench.numbers(GGML_TYPE_F32, {300, 1, 1, 1}, values);
+    expect_result(bench, *bench.node<ops::Argmax>({}, {x}), {210}, 0, 0);
+}
+
 TEST(CpuCountEqual, CountsEqualElementsOfAnyLayout) {
     Workbench bench;
     Tensor* a = bench.random(GGML_TYPE_I32, {13, 7, 3, 2}, 0, 4);

@@ -2,145 +2,21 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/rows/soft_max.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 #include <math.h>
 
-#include <limits>
-
 #include "backends/cpu/kernels/elementwise/spans.hpp"
 #include "backends/cpu/kernels/lanes.hpp"
-#include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/rows/alibi.hpp"
+#include "backends/cpu/kernels/rows/logits.hpp"
 #include "backends/cpu/kernels/rows/row_pieces.hpp"
+#include "backends/cpu/kernels/rows/soft_max_stages.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-
-/// Of a piece of a row: the largest logit, and the sum of all e^(logit - largest).
-struct SoftPart {
-    double sum;
-    float largest;
-};
-
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-// Where logits come from. `at` gives them in units of `unit`.
-
-/// unit * x, of which the largest x makes the largest.
-struct PlainLogits {
-    static constexpr bool kIsMasked = false;
-    const float* x;
-    float unit;
-
-    template <class D>
-    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
-        return hn::LoadU(d, x + i);
-    }
-};
-
-/// scale * x, with any scale.
-struct ScaledLogits {
-    static constexpr bool kIsMasked = false;
-    const float* x;
-    float scale;
-    static constexpr float unit = 1;
-
-    template <class D>
-    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
-        return hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale));
-    }
-};
-
-/// scale * x + slope * mask
-template <class MaskRows>
-struct MaskedLogits {
-    static constexpr bool kIsMasked = true;
-    const float* x;
-    float scale;
-    const std::byte* mask;
-    float slope;
-    static constexpr float unit = 1;
-
-    template <class D>
-    HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
-        const auto weight = hn::Set(d, slope);
-        return hn::MulAdd(weight, MaskRows::load(d, mask + i * MaskRows::kSize),
-                          hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)));
-    }
-};
-
-template <class L>
-HWY_INLINE float largest_of(const L& logits, std::int64_t n) {
-    const Floats d;
-    const hn::CappedTag<float, 1> single;
-    const std::int64_t step = lane_count(d);
-    const auto never = hn::Set(d, kNever);
-    auto most0 = never, most1 = never, most2 = never, most3 = never;
-    std::int64_t i = 0;
-    for (; i + 4 * step <= n; i += 4 * step) {
-        most0 = hn::Max(most0, logits.at(d, i));
-        most1 = hn::Max(most1, logits.at(d, i + step));
-        most2 = hn::Max(most2, logits.at(d, i + 2 * step));
-        most3 = hn::Max(most3, logits.at(d, i + 3 * step));
-    }
-    for (; i + step <= n; i += step) most0 = hn::Max(most0, logits.at(d, i));
-    auto most =
-        hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(most0, most1), hn::Max(most2, most3))));
-    for (; i < n; ++i) {
-        const float last = hn::GetLane(logits.at(single, i));
-        most = last > most ? last : most;
-    }
-    return most;
-}
-
-/// y = e^(logit - base) and the sum of them; the base is in units of the logits. `beside(i)` is
-/// called for each whole vector, for work that memory has time for meanwhile.
-template <class L, class Beside>
-HWY_INLINE double exponentials(const L& logits, float* y, std::int64_t n, float base,
-                               Beside beside) {
-    const Floats d;
-    const hn::CappedTag<float, 1> single;
-    const std::int64_t step = lane_count(d);
-    const PowerConstants c = PowerConstants::held();
-    const float unit = logits.unit * c.log2e;
-    const auto term = [base, unit, c](auto tag, auto logit) HWY_ATTR {
-        return exp2_of(tag, hn::Mul(hn::Sub(logit, hn::Set(tag, base)), hn::Set(tag, unit)), c);
-    };
-    const hn::ScalableTag<double> dd;
-    auto total = hn::Zero(dd);
-    std::int64_t i = 0;
-    while (i + step <= n) {
-        const std::int64_t stretch = 2 * step * kFloatsPerLane;
-        const std::int64_t end = n - i < stretch ? n : i + stretch;
-        auto sum0 = hn::Zero(d), sum1 = sum0;
-        for (; i + 2 * step <= end; i += 2 * step) {
-            const auto e0 = term(d, logits.at(d, i)), e1 = term(d, logits.at(d, i + step));
-            // Before the results are stored: rows are often a multiple of 4 KiB apart, and then
-            // loads from one wait for stores to the same place in another.
-            beside(i);
-            beside(i + step);
-            hn::StoreU(e0, d, y + i);
-            hn::StoreU(e1, d, y + i + step);
-            sum0 = hn::Add(sum0, e0);
-            sum1 = hn::Add(sum1, e1);
-        }
-        for (; i + step <= end; i += step) {
-            const auto e = term(d, logits.at(d, i));
-            hn::StoreU(e, d, y + i);
-            sum0 = hn::Add(sum0, e);
-            beside(i);
-        }
-        total = add_lanes(dd, total, hn::Add(sum0, sum1));
-    }
-    double sum = hn::GetLane(hn::SumOfLanes(dd, total));
-    for (; i < n; ++i) {
-        y[i] = hn::GetLane(term(single, logits.at(single, i)));
-        sum += static_cast<double>(y[i]);
-    }
-    return sum;
-}
 
 /// What all e^(logit - largest) of a row are measured by.
 struct SoftRow {
@@ -165,6 +41,14 @@ struct SoftRow {
         if (sink != nullptr) row.sum += row.weight_of(*sink);
         return row;
     }
+};
+
+/// A piece that has still to be multiplied by a factor on its way to the result.
+struct Unfinished {
+    const float* from;
+    float* to;
+    float factor;
+    bool past_caches;  ///< `to` begins a vector
 };
 
 /// A row that is masked entirely comes out as NaN, unless there is a sink.
@@ -198,18 +82,22 @@ struct SoftMaxSteps {
     }
 
     template <class Beside>
-    HWY_INLINE void refine_beside(const Row& row, Range range, SoftPart& part,
+    HWY_INLINE void refine_beside(const Row& row, Range range, SoftPart& part, float* y,
                                   Beside beside) const {
         const L logits = logits_of(row, range);
         const std::int64_t n = range.end - range.begin;
         // Where nothing counts any base will do, but infinity minus infinity would not.
         const float base = part.largest == kNever ? 0 : part.largest;
         const float largest = base == 0 ? part.largest : base * logits.unit;
-        part = {exponentials(logits, results_of(row, range), n, base, beside), largest};
+        part = {exponentials(logits, y, n, base, beside), largest};
+    }
+
+    void refine_to(const Row& row, Range range, SoftPart& part, float* y) const {
+        refine_beside(row, range, part, y, [](std::int64_t) {});
     }
 
     void refine(const Row& row, Range range, SoftPart& part) const {
-        refine_beside(row, range, part, [](std::int64_t) {});
+        refine_to(row, range, part, results_of(row, range));
     }
 
     SoftRow combine(const Row& row, std::span<const SoftPart> parts) const {
@@ -230,88 +118,132 @@ struct SoftMaxSteps {
 
     /// Refines a piece, finishes that of another row, and measures the one after it, which are all
     /// of the same length, at once: arithmetic is busy with the one, memory with the others.
-    SoftPart refine_and_more(const Row& row, Range range, SoftPart& part, float* before,
-                             float factor, const L& next) const {
+    SoftPart refine_and_more(const Row& row, Range range, SoftPart& part, float* y,
+                             Unfinished before, L next) const {
         const Floats d;
         const hn::CappedTag<float, 1> single;
         const std::int64_t n = range.end - range.begin;
-        const auto scale = hn::Set(d, factor);
+        const auto scale = hn::Set(d, before.factor);
         auto most = hn::Set(d, kNever);
-        refine_beside(row, range, part, [&](std::int64_t i) HWY_ATTR {
-            most = hn::Max(most, next.at(d, i));
-            hn::StoreU(hn::Mul(hn::LoadU(d, before + i), scale), d, before + i);
-        });
+        const auto finished = [&](std::int64_t i) HWY_ATTR {
+            return hn::Mul(hn::LoadU(d, before.from + i), scale);
+        };
+        if (before.past_caches) {
+            refine_beside(row, range, part, y, [&](std::int64_t i) HWY_ATTR {
+                hwy::Prefetch(next.x + i + kReadAhead);
+                most = hn::Max(most, next.at(d, i));
+                hn::Stream(finished(i), d, before.to + i);
+            });
+        } else {
+            refine_beside(row, range, part, y, [&](std::int64_t i) HWY_ATTR {
+                most = hn::Max(most, next.at(d, i));
+                hn::StoreU(finished(i), d, before.to + i);
+            });
+        }
         float largest = hn::GetLane(hn::MaxOfLanes(d, most));
         for (std::int64_t i = n - n % lane_count(d); i < n; ++i) {
             const float last = hn::GetLane(next.at(single, i));
             largest = last > largest ? last : largest;
-            before[i] *= factor;
+            before.to[i] = before.from[i] * before.factor;
         }
         return {0, largest};
     }
 };
 
-/// Rows of several pieces that come from memory are read faster one after the other: from this size
-/// on.
-inline constexpr std::size_t kFarBytes = 12 << 20;
-
 /// Whether rows may be worked on while others are finished, and whether that is faster.
 inline bool is_overlap_worthwhile(const Tensor& node, int tasks) {
     if (row_count(node) < kLeastRowsPerTask * tasks) return false;
     if (node.ne[0] <= kRowPiece) return true;
-    return node.ne[0] % kRowPiece == 0 && byte_size(node) < kFarBytes;
+    return node.ne[0] % kRowPiece == 0 && (is_staged(node) || byte_size(node) < kFarBytes);
 }
 
 /// This task's share of whole rows of equal pieces, which are finished one row later.
 template <class L>
-void overlapped_rows(const SoftMaxSteps<L>& steps, const Task& task) {
-    const Tensor& node = steps.node;
-    const std::int64_t n = node.ne[0], pieces = pieces_of_row(n);
-    const Range mine = task.share(row_count(node));
-    if (mine.begin >= mine.end) return;
-    auto* memory = reinterpret_cast<SoftPart*>(
-        task.scratch +
-        static_cast<std::size_t>(task.index * kLeastRowsPerTask * pieces) * kPieceSize);
-    std::span parts(memory, static_cast<std::size_t>(pieces));
-    std::span parts_before(memory + pieces, static_cast<std::size_t>(pieces));
-    SoftRow whole_before;
-    float* before = nullptr;
-    SoftPart measured = steps.measure(nth_row(node, mine.begin), row_piece(0, n));
-    for (std::int64_t index = mine.begin; index < mine.end; ++index) {
-        // Made anew, as copies of what was just written wait for it.
-        const Row row = nth_row(node, index);
-        const Row row_after = nth_row(node, index + 1 < mine.end ? index + 1 : index);
+class OverlappedRows {
+public:
+    OverlappedRows(const SoftMaxSteps<L>& steps, const Task& task)
+        : steps_(steps), node_(steps.node), mine_(task.share(row_count(node_))) {
+        const auto pieces = static_cast<std::size_t>(pieces_of_row(n_));
+        const std::size_t size = kLeastRowsPerTask * pieces;  // of parts of a task
+        auto* memory = reinterpret_cast<SoftPart*>(
+            task.scratch + static_cast<std::size_t>(task.index) * size * kPieceSize);
+        parts_ = {memory, pieces};
+        parts_before_ = {memory + pieces, pieces};
+        if (!is_staged(node_)) return;
+        stage_ = stages_of(*node_.src[0], task,
+                           task.scratch + static_cast<std::size_t>(task.count) * size * kPieceSize);
+        stage_before_ = stage_ + staged_pitch(n_);
+    }
+
+    void run() {
+        if (mine_.begin >= mine_.end) return;
+        SoftPart measured = steps_.measure(nth_row(node_, mine_.begin), row_piece(0, n_));
+        for (std::int64_t index = mine_.begin; index < mine_.end; ++index) {
+            const Row row = nth_row(node_, index);
+            const Row row_after = nth_row(node_, index + 1 < mine_.end ? index + 1 : index);
+            measured = refine_row(row, row_after, measured);
+            whole_before_ = steps_.combine(row, parts_);
+            results_before_ = steps_.results_of(row, {0, n_});
+            std::swap(parts_, parts_before_);
+            std::swap(stage_, stage_before_);
+        }
+        for (std::int64_t i = 0; i < pieces_of_row(n_); ++i) {
+            const auto [begin, end] = row_piece(i, n_);
+            const Unfinished last = before(i);
+            map_floats(last.from, last.to, end - begin, [&](auto d, auto v) HWY_ATTR {
+                return hn::Mul(v, hn::Set(d, last.factor));
+            });
+        }
+        if (stage_ != nullptr) hwy::FlushStream();
+    }
+
+private:
+    /// `measured` has the largest logit of the first piece; returns that of the row after.
+    SoftPart refine_row(const Row& row, const Row& row_after, SoftPart measured) {
+        const std::int64_t pieces = pieces_of_row(n_);
         for (std::int64_t i = 0; i < pieces; ++i) {
-            const Range range = row_piece(i, n);
+            const Range range = row_piece(i, n_);
             const bool is_last = i + 1 == pieces;
             const Row& next = is_last ? row_after : row;
-            const Range range_of_next = row_piece(is_last ? 0 : i + 1, n);
-            SoftPart& part = parts[static_cast<std::size_t>(i)] = measured;
-            if (before == nullptr) {
-                measured = steps.measure(next, range_of_next);
-                steps.refine(row, range, part);
+            const Range range_of_next = row_piece(is_last ? 0 : i + 1, n_);
+            SoftPart& part = parts_[static_cast<std::size_t>(i)] = measured;
+            float* y = stage_ != nullptr ? stage_ + range.begin : steps_.results_of(row, range);
+            if (results_before_ == nullptr) {
+                measured = steps_.measure(next, range_of_next);
+                steps_.refine_to(row, range, part, y);
                 continue;
             }
-            const SoftPart& part_before = parts_before[static_cast<std::size_t>(i)];
-            measured = steps.refine_and_more(row, range, part, before + range.begin,
-                                             steps.factor_of(part_before, whole_before),
-                                             steps.logits_of(next, range_of_next));
+            measured = steps_.refine_and_more(row, range, part, y, before(i),
+                                              steps_.logits_of(next, range_of_next));
         }
-        whole_before = steps.combine(row, parts);
-        std::swap(parts, parts_before);
-        before = steps.results_of(row, {0, n});
+        return measured;
     }
-    for (std::int64_t i = 0; i < pieces; ++i) {
-        steps.finish(nth_row(node, mine.end - 1), row_piece(i, n),
-                     parts_before[static_cast<std::size_t>(i)], whole_before);
+
+    /// Piece `i` of the row before.
+    Unfinished before(std::int64_t i) const {
+        const std::int64_t begin = row_piece(i, n_).begin;
+        float* y = results_before_ + begin;
+        const float factor =
+            steps_.factor_of(parts_before_[static_cast<std::size_t>(i)], whole_before_);
+        if (stage_ == nullptr) return {y, y, factor, false};
+        return {stage_before_ + begin, y, factor, true};
     }
-}
+
+    const SoftMaxSteps<L>& steps_;
+    const Tensor& node_;
+    const Range mine_;
+    const std::int64_t n_ = node_.ne[0];
+    std::span<SoftPart> parts_, parts_before_;
+    float *stage_ = nullptr, *stage_before_ = nullptr;  ///< a row each, or null
+    SoftRow whole_before_;
+    float* results_before_ = nullptr;
+};
 
 template <class L>
 void soft_max_of(const Tensor& node, const Task& task) {
     const SoftMaxSteps<L> steps{node};
     if (is_overlap_worthwhile(node, task.count)) {
-        overlapped_rows(steps, task);
+        OverlappedRows<L>(steps, task).run();
     } else {
         work_in_pieces<SoftPart>(node, task, steps);
     }
@@ -403,7 +335,9 @@ void run_back(const Tensor& node, const Task& task) {
 Demand demand(const Tensor& node, int threads) {
     const double flops = 8 * static_cast<double>(element_count(node));
     const double bytes = 2 * static_cast<double>(byte_size(node));
-    return pieces_demand(node, bytes, flops, threads);
+    Demand wanted = pieces_demand(node, bytes, flops, threads);
+    if (has_stages(node)) wanted.scratch += stages_size(node.ne[0], wanted.tasks);
+    return wanted;
 }
 
 }  // namespace

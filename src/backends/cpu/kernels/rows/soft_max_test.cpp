@@ -154,6 +154,32 @@ TEST(CpuSoftMax, GivesMaskedElementsExactlyNothing) {
     expect_result(bench, *y, {1, 0, 0, 0, 0, 0}, 0, 0);
 }
 
+/// Rows that are far apart take as much memory as a large result, with less to compute.
+TEST(CpuSoftMax, IsTheSameToTheBitWhereNoCacheHoldsResults) {
+    constexpr std::int64_t rows = 24, pitch = 1 << 20;
+    for (const std::int64_t n : {100, 2048, 4096, 4100}) {
+        Workbench bench;
+        Tensor* x = bench.random(GGML_TYPE_F32, {n, rows, 1, 1}, -9, 9);
+        Tensor* mask = bench.random(GGML_TYPE_F16, {n, rows, 1, 1}, -2, 2);
+        Tensor* near = bench.node<ops::SoftMax>({.scale = 0.3f}, {x, mask});
+        Tensor* far = bench.node<ops::SoftMax>({.scale = 0.3f}, {x, mask});
+        auto* memory =
+            static_cast<std::byte*>(bench.tensor(GGML_TYPE_F32, {pitch / 4, rows + 1, 1, 1})->data);
+        far->nb[1] = pitch;
+        far->nb[2] = far->nb[3] = rows * pitch;
+        for (const std::size_t offset : {0, 16}) {  // with 16, rows do not begin a cache line
+            far->data = memory + offset;
+            for_each_way([&](int tasks) {
+                ASSERT_TRUE(run_node(*near, tasks));
+                ASSERT_TRUE(run_node(*far, tasks));
+                EXPECT_EQ(values_of(*near), values_of(*far)) << n << " by " << tasks;
+            });
+        }
+        const Kernel& kernel = *choose_kernel(*far);
+        EXPECT_GT(demand_of(kernel, *far, 1).scratch, demand_of(kernel, *near, 1).scratch);
+    }
+}
+
 TEST(CpuSoftMax, SaysWhyItDeclines) {
     Workbench bench;
     Tensor* halves = bench.tensor(GGML_TYPE_F16, {8, 2, 1, 1});
