@@ -17,27 +17,10 @@ bool is_matrix_of_products(const ggml_tensor& t) {
     return (name.starts_with("blk.") || name == "output.weight") && t.ne[1] > 1 && t.ne[2] == 1;
 }
 
-/// Whether products are faster so. With the sixteen registers of AVX2 they are not: rows where they
-/// lie need fewer at a time.
-bool gains_by_repacking(const Device& device) {
-    const auto get_features =
-        reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device.c()), "ggml_backend_get_features"));
-    if (get_features == nullptr) return true;
-    bool is_x86 = false, has_many_registers = false;
-    for (const ggml_backend_feature* each = get_features(ggml_backend_dev_backend_reg(device.c()));
-         each->name != nullptr; ++each) {
-        const std::string_view name = each->name;
-        is_x86 |= name == "SSE3";
-        has_many_registers |= name == "AVX512_VNNI";
-    }
-    return !is_x86 || has_many_registers;
-}
-
 /// Whether `device` multiplies a matrix like `t` in memory of `type`.
 bool can_be_repacked(const ggml_tensor& t, const Device& device, ggml_backend_buffer_type_t type) {
-    // Q8_0 gains little from it, one column at a time.
-    if (type == nullptr || t.type == GGML_TYPE_Q8_0 || !gains_by_repacking(device)) return false;
+    // One column at a time, these gain nothing by it on some processors.
+    if (type == nullptr || t.type == GGML_TYPE_Q8_0 || t.type == GGML_TYPE_Q2_K) return false;
     auto context = Context::make_store(4);
     if (!context) return false;
     const Tensor weight = context->tensor(t.type, std::span(t.ne, 4), "weight");

@@ -24,8 +24,10 @@ std::string memory_of(const char* name, ggml_type type, bool is_tied = false) {
 }
 
 TEST(WeightMemory, RepacksWhatGainsByIt) {
-    const bool gains = ggml_cpu_has_avx512_vnni() != 0 || ggml_cpu_has_neon() != 0;
-    const std::string layout = gains ? "CPU_REPACK" : "CPU";
+    // AVX-512 without its byte products has no layout of its own.
+    const bool has_avx2 = ggml_cpu_has_avx2() != 0 && ggml_cpu_has_avx512() == 0;
+    const bool has_many = ggml_cpu_has_avx512_vnni() != 0 || ggml_cpu_has_neon() != 0;
+    const std::string layout = has_many || has_avx2 ? "CPU_REPACK" : "CPU";
     EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_Q4_0), layout);
     EXPECT_EQ(memory_of("blk.7.ffn_down.weight", GGML_TYPE_Q4_K), layout);
     EXPECT_EQ(memory_of("output.weight", GGML_TYPE_Q4_0), layout);
@@ -33,6 +35,7 @@ TEST(WeightMemory, RepacksWhatGainsByIt) {
 
 TEST(WeightMemory, LeavesTheLayoutOfOthers) {
     EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_Q8_0), "CPU");
+    EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_Q2_K), "CPU");
     EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_F16), "CPU");
     EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_Q6_K), "CPU");
     EXPECT_EQ(memory_of("output_norm.weight", GGML_TYPE_F32), "CPU");

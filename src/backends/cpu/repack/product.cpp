@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/products/strip_product.hpp"
+
 namespace heddle::cpu {
 namespace {
 
@@ -75,7 +77,7 @@ Demand RepackProduct::demand(int threads) const {
     const std::int64_t pieces = strips_ * used * parts_of(columns_, kRepackColumns);
     Demand demand{.tasks = worthwhile_tasks(bytes, flops, pieces, threads),
                   .scratch = table_size() + tiles_size()};
-    if (columns_ > kNarrowTile) {
+    if (columns_ > kNarrowTile) {  // no instruction set has strips for fewer
         demand.scratch += static_cast<std::size_t>(demand.tasks) * kUnpackedSize;
     }
     return demand;
@@ -130,13 +132,28 @@ std::int64_t RepackProduct::columns_of(const Task& task, std::int64_t matrix) co
     return begins(task)[matrix + 1] - begins(task)[matrix];
 }
 
-std::int64_t RepackProduct::tiles_of(std::int64_t columns) const {
-    return parts_of(columns, kernel_.columns);
+RepackProduct::Tiling RepackProduct::tiling_of(std::int64_t columns) const {
+    const bool is_straight = columns <= kernel_.straight_columns;
+    const int most = is_straight ? kernel_.columns : kernel_.strips.columns;
+    return {columns, is_straight, most, parts_of(columns, most)};
 }
 
-int RepackProduct::width_of(std::int64_t columns, std::int64_t tile) const {
+int RepackProduct::width_of(const Tiling& tiling, std::int64_t tile) const {
+    if (!tiling.is_straight) return tiling.most;
     return kernel_.tile_width(
-        std::min<std::int64_t>(columns - tile * kernel_.columns, kernel_.columns));
+        std::min<std::int64_t>(tiling.columns - tile * tiling.most, tiling.most));
+}
+
+std::size_t RepackProduct::tile_size(const Tiling& tiling, int width, std::int64_t count) const {
+    if (tiling.is_straight) return kernel_.tile_bytes(count, width);
+    return kernel_.strips.column_strip_size(count);
+}
+
+std::size_t RepackProduct::size_of(const Tiling& tiling, std::int64_t tiles) const {
+    if (tiles == 0) return 0;
+    const std::size_t full = tile_size(tiling, tiling.most, depth_);
+    return static_cast<std::size_t>(tiles - 1) * full +
+           tile_size(tiling, width_of(tiling, tiles - 1), depth_);
 }
 
 /// Where the results of a column go.
@@ -146,6 +163,7 @@ Row RepackProduct::column_at(const Task& task, std::int64_t matrix, std::int64_t
         const std::int64_t number = begin[matrices_ + 1 + begin[matrix] + column];
         return {number % ids_->ne[0], number / ids_->ne[0], 0};
     }
+    if (column < b_.ne[1]) return {column, 0, 0};  // as a rule, and divisions take long
     return {column % b_.ne[1], column / b_.ne[1] % b_.ne[2], column / (b_.ne[1] * b_.ne[2])};
 }
 
@@ -158,37 +176,42 @@ const float* RepackProduct::row_of_b(const Row& column) const {
 void RepackProduct::put_tile(const Task& task, std::int64_t matrix, std::int64_t tile,
                              std::int64_t chunk, std::byte* to) const {
     alignas(64) std::byte prepared[kRepackDepth * 2];
-    const std::int64_t columns = columns_of(task, matrix), first = tile * kernel_.columns;
-    const int width = width_of(columns, tile);
-    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, columns - first));
+    const Tiling tiling = tiling_of(columns_of(task, matrix));
+    const std::int64_t first = tile * tiling.most;
+    const int width = width_of(tiling, tile);
+    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, tiling.columns - first));
     const std::int64_t begin = chunk * kRepackDepth;
     const std::int64_t count = std::min(kRepackDepth, depth_ - begin);
-    to += kernel_.tile_bytes(begin, width);
-    if (wanted < width) std::memset(to, 0, kernel_.tile_bytes(count, width));
+    to += tile_size(tiling, width, begin);
+    if (wanted < width) std::memset(to, 0, tile_size(tiling, width, count));
     for (int c = 0; c < wanted; ++c) {
         const float* from = row_of_b(column_at(task, matrix, first + c)) + begin;
         prepare_row(multiplier_, GGML_TYPE_F32, from, prepared, count);
-        kernel_.put_column(prepared, count, to, width, c);
+        if (tiling.is_straight) {
+            kernel_.put_column(prepared, count, to, width, c);
+        } else {
+            kernel_.strips.put_column(prepared, count, to, c);
+        }
     }
 }
 
 /// All tiles of all matrices, one after the other.
 void RepackProduct::put_tiles(const Task& task) const {
     std::int64_t all = 0;
-    for (std::int64_t m = 0; m < matrices_; ++m) all += tiles_of(columns_of(task, m));
+    for (std::int64_t m = 0; m < matrices_; ++m) all += tiling_of(columns_of(task, m)).tiles;
     const std::int64_t chunks = parts_of(depth_, kRepackDepth);
     task.prepare(all * chunks, [&](std::int64_t item) {
         std::byte* to = task.scratch + table_size();
         std::int64_t tile = item / chunks, matrix = 0;
         for (;; ++matrix) {
-            const std::int64_t columns = columns_of(task, matrix), tiles = tiles_of(columns);
-            if (tile < tiles) break;
-            tile -= tiles;
-            if (tiles == 0) continue;
-            const auto full = static_cast<int>((tiles - 1) * kernel_.columns);
-            to += kernel_.tile_bytes(depth_, full + width_of(columns, tiles - 1));
+            const Tiling tiling = tiling_of(columns_of(task, matrix));
+            if (tile < tiling.tiles) {
+                to += static_cast<std::size_t>(tile) * tile_size(tiling, tiling.most, depth_);
+                break;
+            }
+            tile -= tiling.tiles;
+            to += size_of(tiling, tiling.tiles);
         }
-        to += kernel_.tile_bytes(depth_, static_cast<int>(tile) * kernel_.columns);
         put_tile(task, matrix, tile, item % chunks, to);
     });
 }
@@ -214,8 +237,7 @@ const std::byte* RepackProduct::whole_strip(std::int64_t matrix, std::int64_t st
     return wide;
 }
 
-RepackProduct::Cut RepackProduct::cut_for(std::int64_t columns, int tasks) const {
-    const std::int64_t tiles = tiles_of(columns);
+RepackProduct::Cut RepackProduct::cut_for(std::int64_t tiles, int tasks) const {
     const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
     const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
     // A thread that goes on where it is in memory keeps what was fetched ahead.
@@ -230,16 +252,35 @@ RepackProduct::Cut RepackProduct::cut_for(std::int64_t columns, int tasks) const
     return cut;
 }
 
-void RepackProduct::multiply_tile(const Task& task, const Piece& piece, std::int64_t tile,
-                                  const std::byte* columns) const {
-    const std::int64_t all = columns_of(task, piece.matrix), first = tile * kernel_.columns;
-    const int width = width_of(all, tile);
-    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, all - first));
+std::int64_t RepackProduct::multiply_in_turns(const Piece& piece, const std::byte* column,
+                                              float* out) const {
+    const std::int64_t whole = std::min(piece.strips.end, a_.ne[1] / kRepackRows);
+    const std::int64_t part =
+        std::max<std::int64_t>(whole - piece.strips.begin, 0) / kStripsInTurns;
+    for (std::int64_t i = 0; i < part; ++i) {
+        const std::byte* rows[kStripsInTurns];
+        float* to[kStripsInTurns];
+        for (int s = 0; s < kStripsInTurns; ++s) {
+            const std::int64_t strip = piece.strips.begin + s * part + i;
+            rows[s] = strip_at(piece.matrix, strip, 0);
+            to[s] = out + strip * kRepackRows;
+        }
+        kernel_.multiply_in_turns(rows, column, depth_, to);
+    }
+    return kStripsInTurns * part;
+}
+
+void RepackProduct::multiply_tile(const Task& task, const Piece& piece, const Tiling& tiling,
+                                  std::int64_t tile, const std::byte* columns) const {
+    const std::int64_t first = tile * tiling.most;
+    const int width = width_of(tiling, tile);
+    const auto wanted = static_cast<int>(std::min<std::int64_t>(width, tiling.columns - first));
     float* out[kRepackColumns];
     for (int c = 0; c < wanted; ++c) {
         out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
     }
-    for (std::int64_t s = piece.strips.begin; s < piece.strips.end; ++s) {
+    const std::int64_t done = width == 1 ? multiply_in_turns(piece, columns, out[0]) : 0;
+    for (std::int64_t s = piece.strips.begin + done; s < piece.strips.end; ++s) {
         Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
         // All at once, unless there must be room for rows that are missing.
         const bool is_whole = strip_rows(s) == kRepackRows;
@@ -256,66 +297,29 @@ void RepackProduct::multiply_tile(const Task& task, const Piece& piece, std::int
     }
 }
 
-void RepackProduct::multiply_unpacked(const Task& task, const Piece& piece, Range elements,
-                                      const std::byte* unpacked, const std::byte* tiles) const {
-    const std::int64_t columns = columns_of(task, piece.matrix);
-    const std::int64_t count = elements.end - elements.begin;
-    for (std::int64_t t = piece.tiles.begin; t < piece.tiles.end; ++t) {
-        const int width = width_of(columns, t);
-        if (width <= kNarrowTile) return;
-        const std::int64_t first = t * kernel_.columns;
-        const auto wanted = static_cast<int>(std::min<std::int64_t>(width, columns - first));
-        const std::byte* tile = tiles + kernel_.tile_bytes(depth_, static_cast<int>(first)) +
-                                kernel_.tile_bytes(elements.begin, width);
-        float* out[kRepackColumns];
-        for (int c = 0; c < wanted; ++c) {
-            out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
-        }
-        const std::byte* rows = unpacked;
-        for (std::int64_t s = piece.strips.begin; s < piece.strips.end; ++s) {
-            Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
-            results.take(elements.begin > 0, [&](float* const* to, bool add) {
-                kernel_.multiply_unpacked(rows, tile, count, width, to, add);
-            });
-            rows += kernel_.strip_bytes(count);
-        }
-    }
-}
-
-void RepackProduct::multiply_tiles(const Task& task, const Piece& piece,
-                                   const std::byte* tiles) const {
+void RepackProduct::multiply_unpacked(const Task& task, const Piece& piece, const Tiling& tiling,
+                                      const std::byte* tiles) const {
     std::byte* unpacked = task.scratch + table_size() + tiles_size() +
                           static_cast<std::size_t>(task.index) * kUnpackedSize;
-    for (std::int64_t s = piece.strips.begin; s < piece.strips.end; s += kPieceStrips) {
-        const Piece part{
-            piece.matrix, {s, std::min(s + kPieceStrips, piece.strips.end)}, piece.tiles};
-        for (std::int64_t begin = 0; begin < depth_; begin += kRepackDepth) {
-            const Range elements{begin, std::min(begin + kRepackDepth, depth_)};
-            std::byte* to = unpacked;
-            for (std::int64_t i = part.strips.begin; i < part.strips.end; ++i) {
-                WideStrip wide;
-                kernel_.unpack(whole_strip(piece.matrix, i, elements, wide.bytes),
-                               elements.end - elements.begin, to);
-                to += kernel_.strip_bytes(elements.end - elements.begin);
-            }
-            multiply_unpacked(task, part, elements, unpacked, tiles);
-        }
-    }
+    const std::int64_t row = piece.strips.begin * kRepackRows;
+    const Panel panel{a_.type, strip_at(piece.matrix, piece.strips.begin, 0), a_.nb[1],
+                      std::min(piece.strips.end * kRepackRows, a_.ne[1]) - row, depth_};
+    multiply_piece(
+        kernel_.strips, panel, tiles,
+        {piece.tiles.begin * tiling.most, std::min(piece.tiles.end * tiling.most, tiling.columns)},
+        [&](std::int64_t c) {
+            return row_at<float>(node_, column_at(task, piece.matrix, c)) + row;
+        },
+        unpacked);
 }
 
-void RepackProduct::multiply(const Task& task, const Piece& piece, const std::byte* tiles) const {
-    const std::int64_t columns = columns_of(task, piece.matrix);
-    const auto multiply_alone = [&](std::int64_t tile) {
-        const auto before = static_cast<int>(tile) * kernel_.columns;
-        multiply_tile(task, piece, tile, tiles + kernel_.tile_bytes(depth_, before));
-    };
-    if (piece.tiles.end - piece.tiles.begin <= kernel_.few_tiles) {
-        for (std::int64_t t = piece.tiles.begin; t < piece.tiles.end; ++t) multiply_alone(t);
-        return;
+void RepackProduct::multiply(const Task& task, const Piece& piece, const Tiling& tiling,
+                             const std::byte* tiles) const {
+    if (!tiling.is_straight) return multiply_unpacked(task, piece, tiling, tiles);
+    const std::size_t full = tile_size(tiling, tiling.most, depth_);
+    for (std::int64_t t = piece.tiles.begin; t < piece.tiles.end; ++t) {
+        multiply_tile(task, piece, tiling, t, tiles + static_cast<std::size_t>(t) * full);
     }
-    if (width_of(columns, piece.tiles.begin) > kNarrowTile) multiply_tiles(task, piece, tiles);
-    const std::int64_t last = piece.tiles.end - 1;  // no other can be narrow
-    if (width_of(columns, last) <= kNarrowTile) multiply_alone(last);
 }
 
 void RepackProduct::run(const Task& task) const {
@@ -328,22 +332,20 @@ void RepackProduct::run(const Task& task) const {
     const std::byte* tiles = task.scratch + table_size();
     std::int64_t number = task.take();  // numbers taken only go up
     for (std::int64_t m = 0; m < matrices_; ++m) {
-        const std::int64_t columns = columns_of(task, m);
-        if (columns == 0) continue;
-        const Cut cut = cut_for(columns, task.count);
+        const Tiling tiling = tiling_of(columns_of(task, m));
+        if (tiling.columns == 0) continue;
+        const Cut cut = cut_for(tiling.tiles, task.count);
         for (; number < before + cut.count(); number = task.take()) {
             const std::int64_t strip = (number - before) % cut.strip_pieces * cut.strips;
             const std::int64_t tile = (number - before) / cut.strip_pieces * cut.tiles;
             multiply(task,
                      {m,
                       {strip, std::min(strip + cut.strips, strips_)},
-                      {tile, std::min(tile + cut.tiles, tiles_of(columns))}},
-                     tiles);
+                      {tile, std::min(tile + cut.tiles, tiling.tiles)}},
+                     tiling, tiles);
         }
         before += cut.count();
-        const std::int64_t last = tiles_of(columns) - 1;
-        tiles += kernel_.tile_bytes(
-            depth_, static_cast<int>(last) * kernel_.columns + width_of(columns, last));
+        tiles += size_of(tiling, tiling.tiles);
     }
 }
 

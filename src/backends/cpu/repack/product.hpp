@@ -31,29 +31,45 @@ private:
         std::int64_t count() const { return strip_pieces * tile_pieces; }
     };
 
+    /// How the columns of a matrix are laid out: in tiles for straight products, or in strips,
+    /// which are tiles that are all as wide.
+    struct Tiling {
+        std::int64_t columns;
+        bool is_straight;
+        int most;  ///< columns of a tile
+        std::int64_t tiles;
+    };
+
     std::size_t table_size() const;
     std::size_t tiles_size() const;
 
     const std::int64_t* begins(const Task& task) const;
     void sort_columns(const Task& task) const;
     std::int64_t columns_of(const Task& task, std::int64_t matrix) const;
-    std::int64_t tiles_of(std::int64_t columns) const;
-    int width_of(std::int64_t columns, std::int64_t tile) const;
+    Tiling tiling_of(std::int64_t columns) const;
+    int width_of(const Tiling& tiling, std::int64_t tile) const;
+    /// Bytes of `count` elements of a tile.
+    std::size_t tile_size(const Tiling& tiling, int width, std::int64_t count) const;
+    /// Bytes of the first `tiles` tiles.
+    std::size_t size_of(const Tiling& tiling, std::int64_t tiles) const;
     Row column_at(const Task& task, std::int64_t matrix, std::int64_t column) const;
     const float* row_of_b(const Row& column) const;
 
     void put_tiles(const Task& task) const;
     void put_tile(const Task& task, std::int64_t matrix, std::int64_t tile, std::int64_t chunk,
                   std::byte* to) const;
-    Cut cut_for(std::int64_t columns, int tasks) const;
-    void multiply(const Task& task, const Piece& piece, const std::byte* tiles) const;
+    Cut cut_for(std::int64_t tiles, int tasks) const;
+    void multiply(const Task& task, const Piece& piece, const Tiling& tiling,
+                  const std::byte* tiles) const;
     /// One tile, straight from the repacked rows.
-    void multiply_tile(const Task& task, const Piece& piece, std::int64_t tile,
-                       const std::byte* columns) const;
-    /// Tiles that are not narrow, with rows that are unpacked before.
-    void multiply_tiles(const Task& task, const Piece& piece, const std::byte* tiles) const;
-    void multiply_unpacked(const Task& task, const Piece& piece, Range elements,
-                           const std::byte* unpacked, const std::byte* tiles) const;
+    void multiply_tile(const Task& task, const Piece& piece, const Tiling& tiling,
+                       std::int64_t tile, const std::byte* columns) const;
+    /// The same for some of its strips, each as far into its part of the piece as the others. Gives
+    /// their number; they are the first ones.
+    std::int64_t multiply_in_turns(const Piece& piece, const std::byte* column, float* out) const;
+    /// All tiles, with rows that are unpacked before.
+    void multiply_unpacked(const Task& task, const Piece& piece, const Tiling& tiling,
+                           const std::byte* tiles) const;
 
     std::int64_t strip_rows(std::int64_t strip) const;
     /// From element `begin` on.

@@ -82,7 +82,7 @@ void expect_same_product(Workbench& bench, const Weights& a, Tensor* b) {
 TEST(CpuRepack, MultipliesEveryTypeWithAnyNumberOfColumns) {
     for (const Type type : kTypes) {
         SCOPED_TRACE(name_of(type));
-        for (const std::int64_t columns : {1, 2, 3, 4, 5, 7, 12, 13, 29}) {
+        for (const std::int64_t columns : {1, 2, 3, 4, 5, 7, 12, 13, 29, 49, 61}) {
             SCOPED_TRACE(testing::Message() << columns << " columns");
             Workbench bench;
             const Weights a(bench, type, {512, 48, 1, 1});
@@ -95,8 +95,8 @@ TEST(CpuRepack, MultipliesEveryTypeWithAnyNumberOfColumns) {
 TEST(CpuRepack, MultipliesALastStripOfEightRowsAndLongRows) {
     for (const Type type : kTypes) {
         SCOPED_TRACE(name_of(type));
-        for (const std::int64_t columns : {1, 3, 9}) {
-            for (const std::int64_t rows : {8, 40}) {
+        for (const std::int64_t columns : {1, 3, 9, 50}) {
+            for (const std::int64_t rows : {8, 40, 120}) {  // the last has strips for all ways
                 Workbench bench;
                 const Weights a(bench, type, {2304, rows, 1, 1});
                 Tensor* b = bench.random(GGML_TYPE_F32, {2304, columns, 1, 1});
@@ -143,7 +143,7 @@ TEST(CpuRepack, LetsNanThrough) {
 
 TEST(CpuRepack, MultipliesEachTokenWithItsExperts) {
     for (const Type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q4_K}) {
-        for (const std::int64_t tokens : {1, 3, 40}) {
+        for (const std::int64_t tokens : {1, 3, 40, 200}) {
             SCOPED_TRACE(testing::Message() << name_of(type) << ", " << tokens << " tokens");
             Workbench bench;
             const Weights a(bench, type, {256, 40, 5, 1});

@@ -20,6 +20,7 @@ namespace {
 template <class BlockOfRow, bool kIsSigned, int kLeast, int kMost>
 struct SimpleBlock {
     using Block = BlockOfRow;
+    using Scale = float;
     using Other = block_q8_0;
     static constexpr int kElements = 32;
     static constexpr int kGroups = 1;

@@ -3,48 +3,51 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/dot/strips.hpp"
 #include "backends/cpu/repack/layout.hpp"
 
-/// Products of strips of repacked rows with tiles of columns.
+/// Products of strips of repacked rows with columns.
 ///
-/// A tile holds a few columns, four codes of each column after the other, so that they can be
-/// spread over the lanes of a vector that has one lane per row.
+/// A few columns are multiplied straight from the repacked rows. They are in tiles: four codes of
+/// each column after the other, so that they can be spread over the lanes of a vector that has one
+/// lane per row. For more columns rows are unpacked into strips (see dot/strips.hpp).
 namespace heddle::cpu {
 
-/// Elements of a row that are unpacked at once, for products with more than a few columns.
+/// Elements of a row that are unpacked at once, at most.
 inline constexpr std::int64_t kRepackDepth = 1024;
 
-/// Columns of a tile that no kernel exceeds.
+/// Columns of a tile or strip that no kernel exceeds.
 inline constexpr int kRepackColumns = 12;
 
-/// A tile this narrow is always multiplied straight from the repacked rows.
+/// Tiles of up to so many columns are there on every instruction set.
 inline constexpr int kNarrowTile = 4;
+
+/// Strips that are multiplied in turns: memory is faster from several places than from one.
+inline constexpr int kStripsInTurns = 3;
 
 /// How repacked rows of a type are multiplied on the instruction set in use. Results go to
 /// out[column][row], or are added to what is there; each column has sixteen.
 struct RepackKernel {
     int columns = 0;               ///< of the widest tile
-    int few_tiles = 0;             ///< so many are multiplied straight from the repacked rows
     int medium = 0;                ///< of a tile that is neither narrow nor the widest
-    std::size_t column_bytes = 0;  ///< that 32 elements of a column take
-    std::size_t row_bytes = 0;     ///< that 32 elements of an unpacked row take
+    int straight_columns = 0;      ///< so many are multiplied straight from the repacked rows
+    std::size_t column_bytes = 0;  ///< that 32 elements of a column in a tile take
 
     /// Puts `count` elements of a prepared column into a tile of `width` columns; `to` is where
     /// these elements begin in the tile.
     void (*put_column)(const void* from, std::int64_t count, std::byte* to, int width,
                        int column) = nullptr;
 
-    /// Straight from `count` elements of the rows of a strip; tiles are narrow where no others are
-    /// multiplied so.
+    /// Straight from `count` elements of the rows of a strip.
     void (*multiply)(const std::byte* rows, const std::byte* tile, std::int64_t count, int width,
                      float* const* out, bool add) = nullptr;
 
-    /// `count` elements of a strip, for `multiply_unpacked`.
-    void (*unpack)(const std::byte* rows, std::int64_t count, std::byte* to) = nullptr;
+    /// The same for one column and `kStripsInTurns` strips; out[strip] has sixteen results.
+    void (*multiply_in_turns)(const std::byte* const* rows, const std::byte* column,
+                              std::int64_t count, float* const* out) = nullptr;
 
-    /// The same as `multiply`, for tiles that are not narrow.
-    void (*multiply_unpacked)(const std::byte* rows, const std::byte* tile, std::int64_t count,
-                              int width, float* const* out, bool add) = nullptr;
+    /// For more columns. A panel of its `pack_rows` is a strip of repacked rows.
+    StripKernel strips;
 
     explicit operator bool() const { return multiply != nullptr; }
 
@@ -57,16 +60,13 @@ struct RepackKernel {
     std::size_t tile_bytes(std::int64_t depth, int width) const {
         return column_bytes * static_cast<std::size_t>(depth / 32 * width);
     }
-    std::size_t strip_bytes(std::int64_t count) const {
-        return row_bytes * static_cast<std::size_t>(count / 32 * kRepackRows);
-    }
 };
 
 /// Empty for types and instruction sets without a good way to do it.
 RepackKernel repack_kernel_of(Type type);
 
 // Bounds for every type and instruction set: another may be chosen after memory was planned.
-inline constexpr std::size_t kMostColumnBytes = 44;  ///< codes, a scale, sums of two halves
+inline constexpr std::size_t kMostColumnBytes = 72;  ///< codes of 16 bits, a scale and a sum
 inline constexpr std::size_t kMostRowBytes = 48;     ///< codes, scales and minima of two halves
 
 }  // namespace heddle::cpu

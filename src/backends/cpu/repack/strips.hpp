@@ -2,16 +2,7 @@
 // inside a file that is compiled by foreach_target.h.
 //
 // A format turns its blocks into codes, sixteen or 32 elements (a group) with one scale at a time,
-// and hands them on to a sink: one that multiplies, or one that stores them for many columns. For
-// 32 elements a strip of unpacked rows holds, for as many rows as a vector has lanes,
-//     codes    [8][rows][4]
-//     scales   [groups][rows]   f32
-//     minima   [groups][rows]   f32, for formats that have them
-// and a tile of columns
-//     codes    [8][columns][4]
-//     scales   [columns]           f32
-//     sums     [groups][columns]   of codes: f32, times the scale, for formats with minima; else
-//                                  whole numbers, times what codes of rows have too much, negative
+// and hands them on to a sink.
 #if defined(HEDDLE_CPU_REPACK_STRIPS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_REPACK_STRIPS_HPP
 #undef HEDDLE_CPU_REPACK_STRIPS_HPP
@@ -24,40 +15,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/dot/block_dot.hpp"
-#include "backends/cpu/repack/byte_sums.hpp"
+#include "backends/cpu/repack/sinks.hpp"
 #include "backends/cpu/repack/strip_kernel.hpp"
 
 #if HEDDLE_HAS_REPACK
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using RowLanes = hn::ScalableTag<float>;
-using RowVec = hn::Vec<RowLanes>;
-using PackedWords = hn::ScalableTag<std::uint32_t>;
-
-constexpr int kLaneRows = static_cast<int>(hn::MaxLanes(RowLanes()));
-constexpr int kLaneGroups = kRepackRows / kLaneRows;  ///< vectors for the rows of a strip
-
-/// Columns of the widest tile: as many as leave a few registers for something else.
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-constexpr int kTileColumns = 6, kMediumColumns = 5;  // of 16 registers
-constexpr int kFewTiles = 0;                         // unpacking takes registers too
-#else
-constexpr int kTileColumns = 12, kMediumColumns = 8;  // of 32
-constexpr int kFewTiles = 4;
-#endif
-static_assert(kMediumColumns > kNarrowTile && kTileColumns > kMediumColumns);
-
-/// Calls `body` with the numbers below `kCount`, each a constant.
-template <int kCount, class Body>
-HWY_INLINE void unrolled(Body body) {
-    [&]<int... kNumbers>(std::integer_sequence<int, kNumbers...>) HWY_ATTR {
-        (body(std::integral_constant<int, kNumbers>()), ...);
-    }
-    (std::make_integer_sequence<int, kCount>());
-}
 
 /// A block of a strip, for as many rows as a vector has lanes. Fields are named by the bytes of a
 /// row that come before them; that of `Format::kLast` bytes, which changes its place, is in
@@ -105,149 +69,6 @@ HWY_INLINE ByteVec bits_of(ByteVec bytes, std::uint8_t mask) {
     return hn::And(hn::BitCast(ByteLanes(), moved), hn::Set(ByteLanes(), mask));
 }
 
-// ---- columns -----------------------------------------------------------------------------------
-
-/// Words of 4 bytes that 32 elements of a column take.
-template <class Format>
-constexpr int kColumnWords = 8 + 1 + Format::kGroups;
-
-/// The scale and the codes of 32 elements of a prepared column.
-struct ColumnCodes {
-    float scale;
-    const std::int8_t* codes;
-
-    template <class Other>
-    static HWY_INLINE ColumnCodes of(const std::byte* from, std::int64_t number) {
-        if constexpr (std::is_same_v<Other, block_q8_K>) {
-            from += number / 8 * static_cast<std::int64_t>(sizeof(Other));
-            return {read<float>(from + offsetof(Other, d)),
-                    codes_at(from + offsetof(Other, qs) + 32 * (number % 8))};
-        } else {
-            from += number * static_cast<std::int64_t>(sizeof(Other));
-            return {read_half(from + offsetof(Other, d)), codes_at(from + offsetof(Other, qs))};
-        }
-    }
-
-private:
-    static HWY_INLINE const std::int8_t* codes_at(const std::byte* from) {
-        return reinterpret_cast<const std::int8_t*>(from);
-    }
-};
-
-template <class Format>
-void put_tile_column(const void* from, std::int64_t count, std::byte* to, int width, int column) {
-    constexpr int kGroup = 32 / Format::kGroups;
-    auto* words = reinterpret_cast<std::uint32_t*>(to) + column;
-    for (std::int64_t i = 0; i < count / 32; ++i, words += kColumnWords<Format> * width) {
-        const auto piece =
-            ColumnCodes::of<typename Format::Other>(static_cast<const std::byte*>(from), i);
-        for (int u = 0; u < 8; ++u) std::memcpy(words + u * width, piece.codes + 4 * u, 4);
-        std::memcpy(words + 8 * width, &piece.scale, 4);
-        for (int g = 0; g < Format::kGroups; ++g) {
-            std::int32_t sum = 0;
-            for (int j = g * kGroup; j < (g + 1) * kGroup; ++j) sum += piece.codes[j];
-            const std::int32_t offset = -Format::kOffset * sum;
-            const float scaled = piece.scale * static_cast<float>(sum);
-            std::memcpy(words + (9 + g) * width,
-                        Format::kHasMinima ? static_cast<const void*>(&scaled) : &offset, 4);
-        }
-    }
-}
-
-// ---- sinks -------------------------------------------------------------------------------------
-
-/// Multiplies codes as they come.
-template <class Format, class Sum, int kColumns>
-struct Multiplying {
-    static constexpr int kUnits = 8 / Format::kGroups;  ///< four elements each, of a group
-    static constexpr int kPieceWords = kColumnWords<Format> * kColumns;
-
-    const std::int32_t* tile;
-    RowVec total[kColumns];
-    Sum sum[kColumns];
-
-    HWY_INLINE Multiplying() {
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) total[c] = hn::Zero(RowLanes());
-    }
-
-    /// Four codes of each row: number `unit` of the block, and number `unit % kUnits` of its group.
-    HWY_INLINE void put(int unit, ByteVec codes) {
-        const std::int32_t* four = tile + unit / 8 * kPieceWords + unit % 8 * kColumns;
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) {
-            if (unit % kUnits == 0) sum[c] = Sum();
-            sum[c].add(unit % kUnits, codes, four + c);
-        }
-    }
-
-    /// All codes of a group have come.
-    HWY_INLINE void end(int group, RowVec scale) {
-        const std::int32_t* scales = tile + group / Format::kGroups * kPieceWords + 8 * kColumns;
-        const std::int32_t* sums = scales + (1 + group % Format::kGroups) * kColumns;
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) {
-            auto words = sum[c].get(kUnits);
-            if constexpr (Format::kOffset != 0) {
-                words = hn::Add(words, hn::Set(WordLanes(), sums[c]));
-            }
-            const auto unit = hn::Mul(scale, hn::Set(RowLanes(), as_floats(scales)[c]));
-            total[c] = hn::MulAdd(hn::ConvertTo(RowLanes(), words), unit, total[c]);
-        }
-    }
-    HWY_INLINE void end(int group, RowVec scale, RowVec minimum) {
-        end(group, scale);
-        const std::int32_t* sums =
-            tile + group / Format::kGroups * kPieceWords + (9 + group % Format::kGroups) * kColumns;
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) {
-            total[c] = hn::NegMulAdd(minimum, hn::Set(RowLanes(), as_floats(sums)[c]), total[c]);
-        }
-    }
-
-    HWY_INLINE void write(float* const* out, int row, bool add) const {
-        HWY_UNROLL(12)
-        for (int c = 0; c < kColumns; ++c) {
-            float* to = out[c] + row;
-            hn::StoreU(add ? hn::Add(hn::LoadU(RowLanes(), to), total[c]) : total[c], RowLanes(),
-                       to);
-        }
-    }
-
-private:
-    static HWY_INLINE const float* as_floats(const std::int32_t* words) {
-        return reinterpret_cast<const float*>(words);
-    }
-};
-
-/// Keeps codes for later.
-template <class Format>
-struct Storing {
-    static constexpr int kScales = 8 * kLaneRows;
-    static constexpr int kMinima = kScales + Format::kGroups * kLaneRows;
-    static constexpr int kPieceWords =
-        kMinima + (Format::kHasMinima ? Format::kGroups * kLaneRows : 0);
-
-    std::uint32_t* to;  ///< of the block
-
-    HWY_INLINE void put(int unit, ByteVec codes) {
-        hn::StoreU(hn::BitCast(PackedWords(), codes), PackedWords(),
-                   to + unit / 8 * kPieceWords + unit % 8 * kLaneRows);
-    }
-    HWY_INLINE void end(int group, RowVec scale) { put_floats(kScales, group, scale); }
-    HWY_INLINE void end(int group, RowVec scale, RowVec minimum) {
-        put_floats(kScales, group, scale);
-        put_floats(kMinima, group, minimum);
-    }
-
-private:
-    HWY_INLINE void put_floats(int part, int group, RowVec values) {
-        hn::StoreU(hn::BitCast(PackedWords(), values), PackedWords(),
-                   to + group / Format::kGroups * kPieceWords + part +
-                       group % Format::kGroups * kLaneRows);
-    }
-};
-
 // ---- rows --------------------------------------------------------------------------------------
 
 /// Asks for what is read a little later. With one or two columns the processor does as well by
@@ -258,11 +79,10 @@ HWY_INLINE void fetch_ahead(const std::byte* from) {
     for (std::size_t i = 0; i < kSize; i += 64) hwy::Prefetch(from + kAhead + i);
 }
 
-/// Straight from the repacked rows: each byte of them is read once.
+/// Adds the products of `count` elements to those in `sinks`.
 template <class Format, class Sum, int kColumns>
-HWY_FLATTEN void multiply_strip(const std::byte* rows, const std::int32_t* tile, std::int64_t count,
-                                float* const* out, bool add) {
-    Multiplying<Format, Sum, kColumns> sinks[kLaneGroups];
+HWY_INLINE void multiply_blocks(const std::byte* rows, const std::int32_t* tile, std::int64_t count,
+                                StraightSink<Format, Sum, kColumns> (&sinks)[kLaneGroups]) {
     for (std::int64_t i = 0; i < count; i += Format::kElements) {
         if constexpr (kColumns >= kNarrowTile) {
             fetch_ahead<sizeof(typename Format::Block) * kRepackRows>(rows);
@@ -275,7 +95,41 @@ HWY_FLATTEN void multiply_strip(const std::byte* rows, const std::int32_t* tile,
         tile += Format::kElements / 32 * kColumnWords<Format> * kColumns;
         rows += sizeof(typename Format::Block) * kRepackRows;
     }
+}
+
+/// Straight from the repacked rows: each byte of them is read once.
+template <class Format, class Sum, int kColumns>
+HWY_FLATTEN void multiply_strip(const std::byte* rows, const std::int32_t* tile, std::int64_t count,
+                                float* const* out, bool add) {
+    StraightSink<Format, Sum, kColumns> sinks[kLaneGroups];
+    multiply_blocks<Format, Sum, kColumns>(rows, tile, count, sinks);
     for (int g = 0; g < kLaneGroups; ++g) sinks[g].write(out, g * kLaneRows, add);
+}
+
+/// The same for several strips and one column, a piece of each strip in turn.
+template <class Format, class Sum>
+HWY_FLATTEN void multiply_in_turns(const std::byte* const* rows, const std::byte* column,
+                                   std::int64_t count, float* const* out) {
+    constexpr std::int64_t kPiece = 256;  // longer ones leave memory waiting
+    const auto* tile = reinterpret_cast<const std::int32_t*>(column);
+    HWY_ALIGN float totals[kStripsInTurns][kRepackRows] = {};
+    std::size_t offset = 0;
+    for (std::int64_t i = 0; i < count; i += kPiece) {
+        const std::int64_t length = HWY_MIN(kPiece, count - i);
+        for (int s = 0; s < kStripsInTurns; ++s) {
+            StraightSink<Format, Sum, 1> sinks[kLaneGroups];
+            for (int g = 0; g < kLaneGroups; ++g) {
+                sinks[g].total[0] = hn::Load(RowLanes(), totals[s] + g * kLaneRows);
+            }
+            multiply_blocks<Format, Sum, 1>(rows[s] + offset, tile, length, sinks);
+            float* const to = totals[s];
+            for (int g = 0; g < kLaneGroups; ++g) sinks[g].write(&to, g * kLaneRows, false);
+        }
+        tile += length / 32 * kColumnWords<Format>;
+        offset += static_cast<std::size_t>(length / Format::kElements) *
+                  sizeof(typename Format::Block) * kRepackRows;
+    }
+    for (int s = 0; s < kStripsInTurns; ++s) std::memcpy(out[s], totals[s], sizeof totals[s]);
 }
 
 template <class Format, class Sum>
@@ -284,7 +138,7 @@ void multiply_few(const std::byte* rows, const std::byte* columns, std::int64_t 
     const auto* tile = reinterpret_cast<const std::int32_t*>(columns);
     if (width == 1) return multiply_strip<Format, Sum, 1>(rows, tile, count, out, add);
     if (width == 2) return multiply_strip<Format, Sum, 2>(rows, tile, count, out, add);
-    if constexpr (kFewTiles > 0) {
+    if constexpr (kTileColumns > kNarrowTile) {
         if (width == kMediumColumns) {
             return multiply_strip<Format, Sum, kMediumColumns>(rows, tile, count, out, add);
         }
@@ -295,79 +149,93 @@ void multiply_few(const std::byte* rows, const std::byte* columns, std::int64_t 
     multiply_strip<Format, Sum, kNarrowTile>(rows, tile, count, out, add);
 }
 
-template <class Format>
-HWY_FLATTEN void unpack_strip(const std::byte* rows, std::int64_t count, std::byte* to) {
+// ---- many columns ------------------------------------------------------------------------------
+
+static_assert(kRepackRows % kCodeRows == 0 && kCodeLanes == kLaneRows);
+
+/// `count` elements of sixteen rows, as strips for products that lie `pitch` words apart. Asks for
+/// what is `ahead` bytes further on.
+template <class Format, class Products>
+HWY_FLATTEN void unpack_strip(const std::byte* rows, std::int64_t count, std::size_t ahead,
+                              std::uint32_t* to, std::int64_t pitch) {
+    constexpr std::size_t kSize = sizeof(typename Format::Block) * kRepackRows;
+    for (std::int64_t i = 0; i < count; i += Format::kElements) {
+        for (std::size_t at = 0; at < kSize; at += 64) fetch_soon(rows + ahead + at);
+        for (std::int64_t row = 0; row < kRepackRows; row += kLaneRows) {
+            Storing<Format, Products> sink{{to + row / kCodeRows * pitch, row % kCodeRows}};
+            Format::unpack(Place::of<Format>(rows, i / Format::kElements, static_cast<int>(row)),
+                           sink);
+        }
+        to += Format::kElements / 32 * CodeLayout<Format, Products>::kRowWords;
+        rows += kSize;
+    }
+}
+
+/// Up to sixteen rows, a strip of repacked ones: see `StripKernel::pack_rows`.
+template <class Format, class Products>
+void unpack_rows(const Panel& panel, std::int64_t begin, std::int64_t count, std::byte* to) {
+    constexpr std::int64_t kPiece = 256;
+    constexpr std::size_t kSize = sizeof(typename Format::Block);
+    constexpr std::int64_t kWords = CodeLayout<Format, Products>::kRowWords;
     auto* words = reinterpret_cast<std::uint32_t*>(to);
-    for (int g = 0; g < kLaneGroups; ++g) {
-        const std::byte* block = rows;
-        for (std::int64_t i = 0; i < count; i += Format::kElements) {
-            Storing<Format> sink{words};
-            Format::unpack(Place::of<Format>(block, i / Format::kElements, g * kLaneRows), sink);
-            words += Format::kElements / 32 * Storing<Format>::kPieceWords;
-            block += sizeof(typename Format::Block) * kRepackRows;
-        }
+    const std::int64_t pitch = count / 32 * kWords;
+    const std::int64_t present = HWY_MIN(panel.count, kRepackRows);
+    const auto at = [&](std::int64_t element) {
+        return panel.rows + static_cast<std::size_t>(element / Format::kElements * present) * kSize;
+    };
+    if (present == kRepackRows) {
+        const std::size_t next = panel.pitch * kRepackRows;  // the same elements of the next strip
+        return unpack_strip<Format, Products>(at(begin), count, next, words, pitch);
+    }
+    for (std::int64_t i = 0; i < count; i += kPiece, words += kPiece / 32 * kWords) {
+        const std::int64_t length = HWY_MIN(kPiece, count - i);
+        alignas(64) std::byte wide[kPiece / Format::kElements * kRepackRows * kSize];
+        widen_strip(*repack_layout_of(panel.type), at(begin + i), length / Format::kElements, wide);
+        unpack_strip<Format, Products>(wide, length, 0, words, pitch);
     }
 }
 
-template <class Format, class Sum, int kColumns>
-HWY_FLATTEN void multiply_unpacked_strip(const std::int32_t* rows, const std::int32_t* tile,
-                                         std::int64_t count, float* const* out, bool add) {
-    using Strip = Storing<Format>;
-    for (int g = 0; g < kLaneGroups; ++g) {
-        Multiplying<Format, Sum, kColumns> sink;
-        sink.tile = tile;
-        for (std::int64_t i = 0; i < count; i += 32, rows += Strip::kPieceWords) {
-            const auto floats = [&](int at) HWY_ATTR {
-                return hn::LoadU(RowLanes(), reinterpret_cast<const float*>(rows) + at);
-            };
-            HWY_UNROLL(2)
-            for (int group = 0; group < Format::kGroups; ++group) {
-                HWY_UNROLL(8)
-                for (int u = 0; u < sink.kUnits; ++u) {
-                    const int unit = group * sink.kUnits + u;
-                    sink.put(unit, hn::BitCast(ByteLanes(),
-                                               hn::LoadU(WordLanes(), rows + unit * kLaneRows)));
-                }
-                const auto scale = floats(Strip::kScales + group * kLaneRows);
-                if constexpr (Format::kHasMinima) {
-                    sink.end(group, scale, floats(Strip::kMinima + group * kLaneRows));
-                } else {
-                    sink.end(group, scale);
-                }
-            }
-            sink.tile += sink.kPieceWords;
-        }
-        sink.write(out, g * kLaneRows, add);
+/// Sixteen rows may be several strips of products.
+template <class Format, class Products>
+void multiply_unpacked(const std::byte* rows, const std::byte* columns, std::int64_t count,
+                       int width, float* const* out, bool add) {
+    if constexpr (kCodeRows == kRepackRows) {
+        return multiply_code_strips<Format, Products>(rows, columns, count, width, out, add);
     }
-}
-
-template <class Format, class Sum>
-void multiply_many(const std::byte* rows, const std::byte* columns, std::int64_t count, int width,
-                   float* const* out, bool add) {
-    const auto* a = reinterpret_cast<const std::int32_t*>(rows);
-    const auto* tile = reinterpret_cast<const std::int32_t*>(columns);
-    if (width == kMediumColumns) {
-        return multiply_unpacked_strip<Format, Sum, kMediumColumns>(a, tile, count, out, add);
+    float* to[kCodeColumns];
+    for (std::int64_t row = 0; row < kRepackRows; row += kCodeRows) {
+        for (int c = 0; c < kCodeColumns; ++c) to[c] = out[c] + row;
+        multiply_code_strips<Format, Products>(rows, columns, count, width, to, add);
+        rows += count / 32 * 4 * CodeLayout<Format, Products>::kRowWords;
     }
-    multiply_unpacked_strip<Format, Sum, kTileColumns>(a, tile, count, out, add);
 }
 
 // ---- rows of a family's list -------------------------------------------------------------------
 
-template <class Format, class Sum>
+template <class Format, class Sum, class Products>
 RepackKernel kernel_with() {
-    static_assert(4 * kColumnWords<Format> <= kMostColumnBytes);
-    constexpr std::size_t kRowBytes = 4 * Storing<Format>::kPieceWords / kLaneRows;
-    static_assert(kRowBytes <= kMostRowBytes && kTileColumns <= kRepackColumns);
+    using Layout = CodeLayout<Format, Products>;
+    static_assert(Layout::kOffset == Format::kOffset, "both ways take the same codes");
+    constexpr std::size_t kRowBytes = 4 * Layout::kRowWords / kCodeRows;
+    constexpr std::size_t kColumnBytes = 4 * Layout::kColumnWords / kCodeColumns;
+    static_assert(4 * kColumnWords<Format> <= kMostColumnBytes && kColumnBytes <= kMostColumnBytes);
+    static_assert(kTileColumns <= kRepackColumns && kCodeColumns <= kRepackColumns);
+    static_assert(kRowBytes <= kMostRowBytes && kCodeDepth <= kRepackDepth);
     return {.columns = kTileColumns,
-            .few_tiles = kFewTiles,
             .medium = kMediumColumns,
+            .straight_columns = kStraightColumns,
             .column_bytes = 4 * kColumnWords<Format>,
-            .row_bytes = kRowBytes,
             .put_column = put_tile_column<Format>,
             .multiply = multiply_few<Format, Sum>,
-            .unpack = unpack_strip<Format>,
-            .multiply_unpacked = multiply_many<Format, Sum>};
+            .multiply_in_turns = multiply_in_turns<Format, Sum>,
+            .strips = {.rows = kRepackRows,
+                       .columns = kCodeColumns,
+                       .depth = kCodeDepth,
+                       .row_bytes = kRowBytes,
+                       .column_bytes = kColumnBytes,
+                       .pack_rows = unpack_rows<Format, Products>,
+                       .put_column = put_codes<Format, Products>,
+                       .multiply = multiply_unpacked<Format, Products>}};
 }
 
 /// The kernel of a format, which hands on signed codes if it is told so.
@@ -376,17 +244,23 @@ RepackKernel strip_kernel() {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
     // Without the instruction rows are as well read where they are.
     if (!FusedBytes::is_there()) return {};
-    return kernel_with<Format<false>, FusedSum>();
+    return kernel_with<Format<false>, FusedSum, DirectProducts<FusedBytes> >();
 #else
     constexpr bool kIsSigned = Format<false>::kMostCode > 127;
 #if HWY_ARCH_X86
-    using Sum = std::conditional_t<kIsSigned, SignedSum, PairedSum<Format<false>::kMostCode> >;
-    return kernel_with<Format<kIsSigned>, Sum>();
+    if constexpr (kIsSigned) {
+        return kernel_with<Format<true>, SignedSum, WideProducts>();
+    } else {
+        return kernel_with<Format<false>, PairedSum<Format<false>::kMostCode>, PairProducts>();
+    }
 #else
 #if HEDDLE_HAS_FUSED_BYTES
-    if (SignedBytes::is_there()) return kernel_with<Format<kIsSigned>, SignedSum<SignedBytes> >();
+    if (SignedBytes::is_there()) {
+        return kernel_with<Format<kIsSigned>, SignedSum<SignedBytes>,
+                           DirectProducts<SignedBytes> >();
+    }
 #endif
-    return kernel_with<Format<kIsSigned>, SignedSum<PairedBytes> >();
+    return kernel_with<Format<kIsSigned>, SignedSum<PairedBytes>, DirectProducts<PairedBytes> >();
 #endif
 #endif
 }
