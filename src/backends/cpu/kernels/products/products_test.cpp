@@ -221,7 +221,7 @@ TEST(CpuMulMat, TakesBInTheDotTypeAsItIs) {
 }
 
 TEST(CpuMulMat, HasNoFavouriteSizes) {
-    for (const std::int64_t k : {1, 4, 15, 65, 80, 193, 1025}) {
+    for (const std::int64_t k : {1, 4, 8, 15, 27, 65, 80, 193, 1025}) {
         for (const auto& [m, n] :
              {std::pair{1, 1}, {5, 3}, {83, 2}, {13, 67}, {1, 70}, {131, 25}}) {
             for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {

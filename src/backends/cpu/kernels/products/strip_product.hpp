@@ -1,5 +1,7 @@
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #include "backends/cpu/dot/strips.hpp"
@@ -17,13 +19,15 @@ inline constexpr std::int64_t kPieceRows = 128;
 inline constexpr std::size_t kPieceBytes = 256 * 1024;
 
 /// With fewer columns (or rows, or elements) the rows are better read where they are, on every
-/// instruction set.
+/// instruction set. Rows of a few elements make up for strips of columns only if there are enough
+/// of them.
 inline constexpr std::int64_t kLeastStripColumns = 3;
-inline constexpr std::int64_t kLeastStripRows = 8;
-inline constexpr std::int64_t kLeastStripDepth = 32;
+inline constexpr std::int64_t kLeastStripRows = 8, kLeastShortStripRows = 32;
+inline constexpr std::int64_t kLeastStripDepth = 8, kShortStripDepth = 32;
 
 inline bool may_have_strips(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-    return columns >= kLeastStripColumns && rows >= kLeastStripRows && depth >= kLeastStripDepth;
+    const std::int64_t least = depth < kShortStripDepth ? kLeastShortStripRows : kLeastStripRows;
+    return columns >= kLeastStripColumns && rows >= least && depth >= kLeastStripDepth;
 }
 
 inline bool has_strips(const StripKernel& kernel, std::int64_t rows, std::int64_t columns,
@@ -99,6 +103,14 @@ void take_results(const StripKernel& kernel, std::int64_t rows, int width, float
     }
 }
 
+/// Asks for turn `turn` of `turns` parts of `size` bytes, into the first cache.
+inline void fetch_part(const std::byte* from, std::size_t size, std::int64_t turn,
+                       std::int64_t turns) {
+    const std::size_t part = size / static_cast<std::size_t>(turns);
+    from += static_cast<std::size_t>(turn) * part;
+    for (std::size_t at = 0; at < part; at += 64) hwy::Prefetch(from + at);
+}
+
 /// Multiplies `count` elements of packed rows and of packed columns, `rows` rows and `columns`
 /// columns. Strips of rows follow each other at once, those of columns `pitch` bytes apart;
 /// `out_of(column)` is where the results of a column go, or are added to.
@@ -107,12 +119,19 @@ void multiply_strips(const StripKernel& kernel, const std::byte* row_strips, std
                      const std::byte* column_strips, std::size_t pitch, std::int64_t columns,
                      std::int64_t count, OutOf out_of, bool add) {
     const std::size_t row_strip = kernel.row_strip_size(count);
+    const std::size_t column_strip = kernel.column_strip_size(count);
+    const std::int64_t turns = blocks_of(rows, kernel.rows);
     for (std::int64_t c = 0; c < columns; c += kernel.columns, column_strips += pitch) {
         const int width = kernel.width_of(columns - c);
         float* out[kStripColumns];
         for (int i = 0; i < width; ++i) out[i] = out_of(c + i);
         const std::byte* from = row_strips;
         for (std::int64_t r = 0; r < rows; r += kernel.rows, from += row_strip) {
+            // The next strip of columns begins elsewhere: nobody else would ask for it in time.
+            // With one strip of rows only, those of columns are so few that they are near already.
+            if (turns > 1 && c + kernel.columns < columns) {
+                fetch_part(column_strips + pitch, column_strip, r / kernel.rows, turns);
+            }
             take_results(kernel, rows - r, width, out, add, [&](float* const* to, bool adds) {
                 kernel.multiply(from, column_strips, count, width, to, adds);
             });
