@@ -249,8 +249,8 @@ private:
         const double memory = measured.what->from_memory
                                   ? measured.memory
                                   : ceilings_.read(threads, bytes_read(measured));
-        const bool waits_for_memory = measured.what->from_memory ||
-                                      measured.work.flops * memory < measured.work.bytes * peak;
+        const bool waits_for_memory =
+            measured.what->from_memory || measured.work.flops * memory < measured.work.bytes * peak;
         if (!waits_for_memory) return {flops / peak, "P"};
         return {bytes / memory, measured.what->from_memory ? "B" : "read"};
     }
