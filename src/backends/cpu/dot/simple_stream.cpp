@@ -66,12 +66,11 @@ struct Paired {
     template <class V>
     static HWY_INLINE hn::Vec<WordLanes> multiply(Halves<V> codes, const std::int8_t* low_column,
                                                   const std::int8_t* high_column) {
-        const auto one = hn::Set(PairLanes(), 1);
         const auto low = multiply_pairs(codes.low, load_column(low_column));
         const auto high = multiply_pairs(codes.high, load_column(high_column));
         const auto none = hn::Zero(WordLanes());
-        if constexpr (Format::kIsSmall) return Pairs::add_scaled(hn::Add(low, high), one, none);
-        return Pairs::add_scaled(high, one, Pairs::add_scaled(low, one, none));
+        if constexpr (Format::kIsSmall) return Pairs::add(hn::Add(low, high), none);
+        return Pairs::add(high, Pairs::add(low, none));
     }
 };
 

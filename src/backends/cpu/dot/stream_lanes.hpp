@@ -96,7 +96,17 @@ HWY_INLINE hn::Vec<PairLanes> multiply_pairs(hn::Vec<CodeLanes> codes, hn::Vec<C
 
 /// What becomes of pairs.
 struct Pairs {
-    /// sum + in each lane two pairs, each times its scale.
+    /// sum + in each lane the two pairs that lie there.
+    static HWY_INLINE hn::Vec<WordLanes> add(hn::Vec<PairLanes> pairs, hn::Vec<WordLanes> sum) {
+#if HWY_ARCH_X86
+        return add_scaled(pairs, hn::Set(PairLanes(), 1), sum);
+#else
+        return hn::Vec<WordLanes>(vpadalq_s16(sum.raw, pairs.raw));
+#endif
+    }
+
+    /// sum + in each lane two pairs, each times its scale. On Arm they are from both halves of the
+    /// vector.
     static HWY_INLINE hn::Vec<WordLanes> add_scaled(hn::Vec<PairLanes> pairs,
                                                     hn::Vec<PairLanes> scales,
                                                     hn::Vec<WordLanes> sum) {
