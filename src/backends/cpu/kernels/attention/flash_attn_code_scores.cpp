@@ -180,17 +180,9 @@ void score_queries(const Panel& panel, const RowsAhead& ahead, const std::byte* 
 template <class Format, class Products>
 void score_codes(const Panel& panel, const RowsAhead& ahead, const std::byte* const* queries,
                  float* const* out, int count) {
-    int q = 0;
-    RowsAhead asked = ahead;  // the first queries ask for all of them
-    for (; q + 4 <= count; q += 4, asked = {}) {
-        score_queries<Format, Products, 4>(panel, asked, queries + q, out + q);
-    }
-    for (; q + 2 <= count; q += 2, asked = {}) {
-        score_queries<Format, Products, 2>(panel, asked, queries + q, out + q);
-    }
-    for (; q < count; ++q, asked = {}) {
-        score_queries<Format, Products, 1>(panel, asked, queries + q, out + q);
-    }
+    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
+        score_queries<Format, Products, number>(panel, asked, queries + q, out + q);
+    });
 }
 
 template <class Format>

@@ -172,17 +172,9 @@ void add_queries(const Panel& panel, const RowsAhead& ahead, const float* const*
 template <class Products>
 void add_codes(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
                float* const* y, int count) {
-    int q = 0;
-    RowsAhead asked = ahead;  // the first queries ask for all of them
-    for (; q + 4 <= count; q += 4, asked = {}) {
-        add_queries<Products, 4>(panel, asked, weights + q, y + q);
-    }
-    for (; q + 2 <= count; q += 2, asked = {}) {
-        add_queries<Products, 2>(panel, asked, weights + q, y + q);
-    }
-    for (; q < count; ++q, asked = {}) {
-        add_queries<Products, 1>(panel, asked, weights + q, y + q);
-    }
+    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
+        add_queries<Products, number>(panel, asked, weights + q, y + q);
+    });
 }
 
 }  // namespace

@@ -99,6 +99,19 @@ private:
     std::int64_t left_, lines_;
 };
 
+/// use(number, first, ahead) for all queries, four, two or one at a time. The first ones ask for
+/// all rows ahead.
+template <class Use>
+HWY_INLINE void for_queries(int count, RowsAhead ahead, Use use) {
+    int first = 0;
+    const auto take = [&](auto number) HWY_ATTR {
+        for (; first + number <= count; first += number, ahead = {}) use(number, first, ahead);
+    };
+    take(std::integral_constant<int, 4>());
+    take(std::integral_constant<int, 2>());
+    take(std::integral_constant<int, 1>());
+}
+
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

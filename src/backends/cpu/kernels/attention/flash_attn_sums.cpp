@@ -186,15 +186,9 @@ void add_queries(const Panel& panel, const RowsAhead& ahead, const float* const*
 template <class T>
 void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
               float* const* y, int count) {
-    int q = 0;
-    RowsAhead asked = ahead;  // the first queries ask for all of them
-    for (; q + 4 <= count; q += 4, asked = {}) {
-        add_queries<T, 4>(panel, asked, weights + q, y + q);
-    }
-    for (; q + 2 <= count; q += 2, asked = {}) {
-        add_queries<T, 2>(panel, asked, weights + q, y + q);
-    }
-    for (; q < count; ++q, asked = {}) add_queries<T, 1>(panel, asked, weights + q, y + q);
+    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
+        add_queries<T, number>(panel, asked, weights + q, y + q);
+    });
 }
 
 #endif
