@@ -42,10 +42,14 @@ class StepGate final : public NodeGate {
 public:
     explicit StepGate(Trouble& trouble) : trouble_(trouble) {}
 
-    void begin(const Tensor& node, int tasks, bool crowded) {
+    void begin(const Tensor& node, int tasks, ThreadPool* pool) {
         node_ = &node;
         tasks_ = tasks;
-        crowded_ = crowded;
+        if (tasks > 1) {
+            crowded_ = pool->is_crowded_by(tasks);
+            progress = pool->progress();
+            number = pool->new_number();
+        }
         next_chunk.store(0, std::memory_order_relaxed);
         next_to_prepare.store(0, std::memory_order_relaxed);
         prepared_.store(0, std::memory_order_relaxed);
@@ -122,12 +126,11 @@ struct Meeting {
 
     void hold(ThreadPool* pool, Trouble& trouble) {
         task.count = steps[0].tasks;
-        const bool crowded = task.count > 1 && pool->is_crowded_by(task.count);
         std::size_t used = 0;
         for (const Step& step : steps) {
             if (step.bond == Bond::rows) continue;
             if (!gates[used]) gates[used].emplace(trouble);
-            gates[used++]->begin(*step.node, task.count, crowded);
+            gates[used++]->begin(*step.node, task.count, pool);
         }
         if (task.count == 1) {
             run(this, 0);

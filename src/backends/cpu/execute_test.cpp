@@ -98,6 +98,52 @@ TEST_F(ExecuteTest, ChunksCountFromZeroInEveryStep) {
     ASSERT_TRUE(execute(plan, {}));
 }
 
+TEST_F(ExecuteTest, UnitsAreSharedOutOnceInEveryStep) {
+    for (const int tasks : {1, 2, 3, 12}) {
+        for (const int units : {0, 1, 2, 11, 12, 13, 1000}) {
+            plan = {};
+            std::vector<std::atomic<int>> calls(static_cast<std::size_t>(units));
+            for (int i = 0; i < 3; ++i) {
+                step(tasks, [&](const Task& task) {
+                    task.share_out(
+                        units, [&](std::int64_t unit) { ++calls[static_cast<std::size_t>(unit)]; });
+                });
+            }
+            ASSERT_TRUE(execute(plan, {}));
+            for (const auto& count : calls) EXPECT_EQ(count.load(), 3) << tasks << " tasks";
+        }
+    }
+}
+
+TEST_F(ExecuteTest, EachTaskBeginsWithItsOwnUnitsInOrder) {
+    step(2, [](const Task& task) {
+        std::int64_t expected = task.share(100).begin;
+        task.share_out(100, [&](std::int64_t unit) {
+            EXPECT_EQ(unit, expected++);
+            task.sync();  // nobody is done before the other
+        });
+    });
+    ASSERT_TRUE(execute(plan, {}));
+}
+
+TEST_F(ExecuteTest, WhoIsDoneTakesUnitsOfOthers) {
+    std::atomic<int> done{0};
+    std::atomic<bool> is_busy{false};
+    step(2, [&](const Task& task) {
+        task.share_out(10, [&](std::int64_t) {
+            if (task.index == 1) {
+                is_busy = true;
+                while (done < 9) relax();  // its first unit takes until all others are done
+            } else {
+                while (!is_busy) relax();
+            }
+            ++done;
+        });
+    });
+    ASSERT_TRUE(execute(plan, {}));
+    EXPECT_EQ(done, 10);
+}
+
 TEST_F(ExecuteTest, UsesTheCallersPool) {
     const auto pool = *ThreadPool::make(ggml_threadpool_params_default(3));
     step(3, [&](const Task&) { EXPECT_FALSE(pool->try_enter()) << "in use"; });

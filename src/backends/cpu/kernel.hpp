@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/cpu/progress.hpp"
 #include "core/tensor.hpp"
 
 /// How the CPU computes a node: a list of kernels, each of which says which nodes it declines.
@@ -27,6 +28,9 @@ public:
 
     /// The calling task has prepared `count` pieces of `all`: until all of them are.
     virtual void wait_for_prepared(std::int64_t count, std::int64_t all) = 0;
+
+    Progress* progress = nullptr;  ///< of each task; null: there is one task
+    std::uint32_t number = 0;      ///< of the step; no other that these threads compute has it
 
     std::atomic<std::int64_t> next_chunk{0};
     std::atomic<std::int64_t> next_to_prepare{0};
@@ -51,6 +55,24 @@ struct Task {
     /// The number of a piece that no other task has taken, counting from 0. For work of uneven
     /// size.
     std::int64_t take() const { return gate->next_chunk.fetch_add(1, std::memory_order_relaxed); }
+
+    /// Calls `unit(i)` for each i below `n`, together with the other tasks: for this task's share
+    /// in order, so that what is read from memory is read as it lies there; then for what others
+    /// have not begun of theirs. Once for each node.
+    template <class Unit>
+    void share_out(std::int64_t n, Unit&& unit) const {
+        if (count == 1) {
+            for (std::int64_t i = 0; i < n; ++i) unit(i);
+            return;
+        }
+        gate->progress[index].begin(gate->number);
+        for (int turn = 0; turn < count; ++turn) {
+            const int whose = (index + turn) % count;
+            const std::int64_t begin = n * whose / count, end = n * (whose + 1) / count;
+            gate->progress[whose].take(gate->number, end - begin,
+                                       [&](std::int64_t i) { unit(begin + i); });
+        }
+    }
 
     /// Calls `piece(i)` for each i below `n`, together with the tasks that are here, and returns
     /// when all pieces are done. Once for each node. Unlike with sync(), nobody waits for a task

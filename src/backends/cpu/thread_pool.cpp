@@ -108,6 +108,7 @@ ggml_threadpool::ggml_threadpool(const Params& params)
     : params_(params),
       cpus_(cpus_for_pool(params)),
       seats_(std::make_unique<Seat[]>(static_cast<std::size_t>(params.n_threads))),
+      progress_(std::make_unique<Progress[]>(static_cast<std::size_t>(params.n_threads))),
       paused_(params.paused) {}
 
 Result<std::unique_ptr<ggml_threadpool>> ggml_threadpool::make(const Params& params) {

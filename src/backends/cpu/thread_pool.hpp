@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "backends/cpu/progress.hpp"
 #include "core/error.hpp"
 #include "ggml-cpu.h"
 
@@ -64,6 +65,12 @@ public:
     bool try_enter();
     void leave();
 
+    /// One for each task of a job. What it says stays from job to job.
+    heddle::cpu::Progress* progress() { return progress_.get(); }
+
+    /// A number other than 0 that this pool has not given for long. For who has entered it.
+    std::uint32_t new_number() { return ++last_number_ != 0 ? last_number_ : ++last_number_; }
+
     /// Runs tasks 0 .. count - 1 of `job` and returns when all are done. Needs `try_enter`;
     /// `count` is at most `size()`.
     void run(heddle::cpu::Job job, int count);
@@ -109,6 +116,7 @@ private:
     const Params params_;
     const int cpus_;  ///< processors its threads may use
     std::unique_ptr<Seat[]> seats_;
+    std::unique_ptr<heddle::cpu::Progress[]> progress_;
     std::atomic<bool> paused_;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> entered_{false};
@@ -117,6 +125,7 @@ private:
 
     /// The caller's own: what `finished_` comes to when its job is done.
     alignas(64) std::uint32_t expected_ = 0;
+    std::uint32_t last_number_ = 0;
 
     // One cache line, so that who waits for a ticket has all of it. The job is written by the
     // caller between jobs, and read by those who have claimed a task of it.

@@ -170,11 +170,11 @@ struct RowSum {
 };
 
 template <class Format, class Products>
-void stream(const Panel& panel, const std::byte* column, float* out) {
+void stream(const Panel& panel, Turns turns, const std::byte* column, float* out) {
     const std::int8_t* book = quant::codebook_of(Format::kBook).values.data();
     const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
     const std::int64_t count = panel.depth / QK_K;
-    for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
+    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
         const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
         RowSum<Format, Products> sum0, sum1, sum2;
         Unpacked unpacked0, unpacked1, unpacked2;

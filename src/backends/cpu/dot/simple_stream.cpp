@@ -172,12 +172,12 @@ struct RowSum {
 };
 
 template <class Format, class Products>
-void stream(const Panel& panel, const std::byte* column, float* out) {
+void stream(const Panel& panel, Turns turns, const std::byte* column, float* out) {
     constexpr std::size_t kSize =
         sizeof(typename Format::Block) * (32 * kGroup / Format::kElements);
     const auto* groups = reinterpret_cast<const ColumnGroup<Format::kScales>*>(column);
     const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
-    for_rows_in_thirds(panel, [&](const RowsInThirds& rows) HWY_ATTR {
+    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
         const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
         RowSum<Format, Products> sum0, sum1, sum2;
         for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {

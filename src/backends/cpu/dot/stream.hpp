@@ -8,13 +8,22 @@
 /// Products of many rows with one column: over when all rows have come from memory once.
 namespace heddle::cpu {
 
+/// Rows of a panel come three at a time; all of them have come after `of(rows).end` turns.
+struct Turns {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+
+    static Turns of(std::int64_t rows) { return {0, (rows + 2) / 3}; }
+};
+
 struct StreamKernel {
     /// Lays a prepared column out for `multiply`, in at most `stream_column_size` bytes, aligned to
     /// 64. Null: it is used as it is.
     void (*arrange)(const void* from, std::int64_t depth, std::byte* to) = nullptr;
 
-    /// out[r] = the product of row r and the column.
-    void (*multiply)(const Panel& panel, const std::byte* column, float* out) = nullptr;
+    /// out[r] = the product of row r and the column, for the rows of `turns`.
+    void (*multiply)(const Panel& panel, Turns turns, const std::byte* column,
+                     float* out) = nullptr;
 
     /// So many columns can be multiplied one after the other before other ways are faster: rows
     /// come from memory for the first one only.
@@ -53,18 +62,18 @@ inline std::size_t stream_column_size(std::int64_t depth) {
     return static_cast<std::size_t>((depth + 255) / 256 * 256) * 2;
 }
 
-/// Calls `body` with three rows at a time, a third of the panel apart: each third is read as it
+/// Calls `body` with the rows of each turn, a third of the panel apart: each third is read as it
 /// lies in memory, so that the processor sees where this leads and fetches ahead by itself, and the
 /// column, which may be longer than the first cache, comes once for three rows. Where there are not
-/// three, the last row comes again.
+/// three, the first one comes again.
 template <class Body>
-void for_rows_in_thirds(const Panel& panel, Body&& body) {
-    const std::int64_t third = (panel.count + 2) / 3, last = panel.count - 1;
-    for (std::int64_t r = 0; r < third; ++r) {
+void for_rows_in_thirds(const Panel& panel, Turns turns, Body&& body) {
+    const std::int64_t third = Turns::of(panel.count).end;
+    for (std::int64_t r = turns.begin; r < turns.end; ++r) {
         RowsInThirds rows;
         for (int i = 0; i < 3; ++i) {
             const std::int64_t number = r + i * third;
-            rows.at[i] = number < last ? number : last;
+            rows.at[i] = number < panel.count ? number : r;
             rows.row[i] = panel.rows + static_cast<std::size_t>(rows.at[i]) * panel.pitch;
         }
         body(rows);

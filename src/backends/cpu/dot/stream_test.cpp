@@ -59,7 +59,7 @@ std::optional<std::vector<float>> multiply(const Panel& panel, const Column& col
     auto* arranged = static_cast<std::byte*>(std::align(64, size, place, room));
     kernel.arrange(column.prepared.data(), panel.depth, arranged);
     EXPECT_EQ(arranged[size], std::byte{0x5a}) << "written behind the end";
-    kernel.multiply(panel, arranged, out.data());
+    kernel.multiply(panel, Turns::of(panel.count), arranged, out.data());
     return out;
 }
 
@@ -180,7 +180,7 @@ TEST(CpuStream, OfPlainRowsWorksAtEveryLength) {
                 for (std::int64_t count = 1; count <= std::int64_t{kRows}; ++count) {
                     float out[kRows + 1] = {7, 7, 7, 7, 7, 7};
                     kernel.multiply({type, rows.data(), row_size(type, length), count, length},
-                                    used, out);
+                                    Turns::of(count), used, out);
                     for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r) {
                         double sum = 0, magnitude = 0;
                         for (std::size_t i = 0; i < n; ++i) {

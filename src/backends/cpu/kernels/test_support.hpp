@@ -28,7 +28,10 @@ namespace heddle::cpu {
 /// Where the tasks of a test run meet.
 class TestGate final : public Gate {
 public:
-    explicit TestGate(int tasks) : barrier_(tasks) {}
+    explicit TestGate(int tasks) : barrier_(tasks), progress_(static_cast<std::size_t>(tasks)) {
+        progress = progress_.data();
+        number = 1;
+    }
 
     void sync() override { barrier_.arrive_and_wait(); }
     void fail(std::string message) override {
@@ -43,6 +46,7 @@ public:
 
 private:
     std::barrier<> barrier_;
+    std::vector<Progress> progress_;
     std::atomic<std::int64_t> prepared_{0};
     std::mutex lock_;
     std::string message_;

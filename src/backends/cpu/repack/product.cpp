@@ -237,7 +237,12 @@ const std::byte* RepackProduct::whole_strip(std::int64_t matrix, std::int64_t st
     return wide;
 }
 
-RepackProduct::Cut RepackProduct::cut_for(std::int64_t tiles, int tasks) const {
+RepackProduct::Cut RepackProduct::cut_for(const Tiling& tiling, int tasks) const {
+    const std::int64_t tiles = tiling.tiles;
+    if (tiling.is_straight && tiling.columns == 1 && tasks > 1) {
+        const std::int64_t strips = parts_of(strips_, tasks);
+        return {strips, 1, parts_of(strips_, strips), 1, strips / kStripsInTurns + 1};
+    }
     const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
     const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
     // A thread that goes on where it is in memory keeps what was fetched ahead.
@@ -249,7 +254,20 @@ RepackProduct::Cut RepackProduct::cut_for(std::int64_t tiles, int tasks) const {
     const std::int64_t cuts = std::min(tiles, parts_of(wanted, cut.strip_pieces));
     cut.tiles = parts_of(tiles, std::max<std::int64_t>(cuts, 1));
     cut.tile_pieces = tiles > 0 ? parts_of(tiles, cut.tiles) : 0;
+    cut.units = 1;
     return cut;
+}
+
+RepackProduct::Piece RepackProduct::piece_of(const Cut& cut, const Tiling& tiling,
+                                             std::int64_t matrix, std::int64_t number) const {
+    const std::int64_t unit = number % cut.units, piece = number / cut.units;
+    const std::int64_t strip = piece % cut.strip_pieces * cut.strips;
+    const std::int64_t tile = piece / cut.strip_pieces * cut.tiles;
+    return {matrix,
+            {strip, std::min(strip + cut.strips, strips_)},
+            {tile, std::min(tile + cut.tiles, tiling.tiles)},
+            cut.units == 1 ? Range{0, cut.strips} : Range{unit, unit + 1},
+            unit == cut.units - 1};
 }
 
 std::int64_t RepackProduct::multiply_in_turns(const Piece& piece, const std::byte* column,
@@ -257,7 +275,7 @@ std::int64_t RepackProduct::multiply_in_turns(const Piece& piece, const std::byt
     const std::int64_t whole = std::min(piece.strips.end, a_.ne[1] / kRepackRows);
     const std::int64_t part =
         std::max<std::int64_t>(whole - piece.strips.begin, 0) / kStripsInTurns;
-    for (std::int64_t i = 0; i < part; ++i) {
+    for (std::int64_t i = piece.turns.begin; i < std::min(part, piece.turns.end); ++i) {
         const std::byte* rows[kStripsInTurns];
         float* to[kStripsInTurns];
         for (int s = 0; s < kStripsInTurns; ++s) {
@@ -280,6 +298,7 @@ void RepackProduct::multiply_tile(const Task& task, const Piece& piece, const Ti
         out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
     }
     const std::int64_t done = width == 1 ? multiply_in_turns(piece, columns, out[0]) : 0;
+    if (!piece.has_rest) return;
     for (std::int64_t s = piece.strips.begin + done; s < piece.strips.end; ++s) {
         Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
         // All at once, unless there must be room for rows that are missing.
@@ -328,25 +347,27 @@ void RepackProduct::run(const Task& task) const {
         task.sync();
     }
     put_tiles(task);
-    std::int64_t before = 0;  // pieces of the matrices passed
-    const std::byte* tiles = task.scratch + table_size();
-    std::int64_t number = task.take();  // numbers taken only go up
+    // The matrix that was worked on last, and what is before it.
+    const std::byte* const all_tiles = task.scratch + table_size();
+    std::int64_t matrix = 0, before = 0;
+    const std::byte* tiles = all_tiles;
+    std::int64_t all = 0;
     for (std::int64_t m = 0; m < matrices_; ++m) {
-        const Tiling tiling = tiling_of(columns_of(task, m));
-        if (tiling.columns == 0) continue;
-        const Cut cut = cut_for(tiling.tiles, task.count);
-        for (; number < before + cut.count(); number = task.take()) {
-            const std::int64_t strip = (number - before) % cut.strip_pieces * cut.strips;
-            const std::int64_t tile = (number - before) / cut.strip_pieces * cut.tiles;
-            multiply(task,
-                     {m,
-                      {strip, std::min(strip + cut.strips, strips_)},
-                      {tile, std::min(tile + cut.tiles, tiling.tiles)}},
-                     tiling, tiles);
-        }
-        before += cut.count();
-        tiles += size_of(tiling, tiling.tiles);
+        all += cut_for(tiling_of(columns_of(task, m)), task.count).count();
     }
+    task.share_out(all, [&](std::int64_t number) {
+        if (number < before) matrix = 0, before = 0, tiles = all_tiles;
+        for (;; ++matrix) {
+            const Tiling tiling = tiling_of(columns_of(task, matrix));
+            const Cut cut = cut_for(tiling, task.count);
+            if (number < before + cut.count()) {
+                return multiply(task, piece_of(cut, tiling, matrix, number - before), tiling,
+                                tiles);
+            }
+            before += cut.count();
+            tiles += size_of(tiling, tiling.tiles);
+        }
+    });
 }
 
 }  // namespace heddle::cpu

@@ -19,16 +19,20 @@ public:
     void run(const Task& task) const;
 
 private:
-    /// Strips and tiles that one task multiplies at a time.
+    /// Strips and tiles that go together. With one column some strips come in turns, each as far
+    /// into its part of the piece as the others: those parts are read as they lie in memory.
     struct Piece {
         std::int64_t matrix;
         Range strips, tiles;
+        Range turns;    ///< that are to be done
+        bool has_rest;  ///< so are the strips that come in no turn
     };
-    /// How the strips and tiles of a matrix become pieces.
+    /// How the strips and tiles of a matrix become pieces, and these what a task does at a time.
     struct Cut {
         std::int64_t strips, tiles;              ///< of a piece
         std::int64_t strip_pieces, tile_pieces;  ///< of the matrix
-        std::int64_t count() const { return strip_pieces * tile_pieces; }
+        std::int64_t units;                      ///< of a piece: its turns and the rest, or 1
+        std::int64_t count() const { return strip_pieces * tile_pieces * units; }
     };
 
     /// How the columns of a matrix are laid out: in tiles for straight products, or in strips,
@@ -58,14 +62,16 @@ private:
     void put_tiles(const Task& task) const;
     void put_tile(const Task& task, std::int64_t matrix, std::int64_t tile, std::int64_t chunk,
                   std::byte* to) const;
-    Cut cut_for(std::int64_t tiles, int tasks) const;
+    Cut cut_for(const Tiling& tiling, int tasks) const;
+    Piece piece_of(const Cut& cut, const Tiling& tiling, std::int64_t matrix,
+                   std::int64_t number) const;
     void multiply(const Task& task, const Piece& piece, const Tiling& tiling,
                   const std::byte* tiles) const;
     /// One tile, straight from the repacked rows.
     void multiply_tile(const Task& task, const Piece& piece, const Tiling& tiling,
                        std::int64_t tile, const std::byte* columns) const;
-    /// The same for some of its strips, each as far into its part of the piece as the others. Gives
-    /// their number; they are the first ones.
+    /// The strips of a piece's turns with one column. Gives how many there are in all turns of the
+    /// piece; they are its first ones.
     std::int64_t multiply_in_turns(const Piece& piece, const std::byte* column, float* out) const;
     /// All tiles, with rows that are unpacked before.
     void multiply_unpacked(const Task& task, const Piece& piece, const Tiling& tiling,

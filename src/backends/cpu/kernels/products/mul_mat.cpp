@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "backends/cpu/dot/stream.hpp"
-#include "backends/cpu/kernels/products/shrinking_pieces.hpp"
 #include "backends/cpu/kernels/products/strip_product.hpp"
 #include "ops/matmul.hpp"
 
@@ -157,12 +156,28 @@ void run_rows(const Product& product, const Task& task) {
 
 // ---- few columns -------------------------------------------------------------------------------
 
-/// Rows of the smallest piece: as many bytes as take the processor a microsecond or two.
-std::int64_t stream_rows(const Tensor& a) {
-    constexpr std::size_t kLeastBytes = 64 * 1024;
-    const auto rows = static_cast<std::int64_t>(kLeastBytes / row_size(a.type, a.ne[0]));
-    return std::max(rows / kLeastRows, std::int64_t{1}) * kLeastRows;
-}
+/// How the rows of all matrices are cut. A part is read as it lies in memory, in units: what takes
+/// the processor a microsecond or two.
+struct StreamCut {
+    std::int64_t parts;  ///< of each matrix
+    std::int64_t rows;   ///< of each part, but for the last
+    std::int64_t units;  ///< of each part
+    std::int64_t turns;  ///< of each unit, but for the last
+
+    StreamCut(const Product& product, int tasks) {
+        constexpr std::size_t kUnitBytes = 32 * 1024;
+        const std::size_t row = row_size(product.a.type, product.a.ne[0]);
+        // One matrix has a part for each task; of several, tasks have a few parts each.
+        const std::int64_t wanted =
+            product.matrices == 1 || tasks == 1 ? tasks : blocks_of(4 * tasks, product.matrices);
+        rows =
+            std::max(blocks_of(blocks_of(product.a.ne[1], wanted), kLeastRows), std::int64_t{1}) *
+            kLeastRows;
+        parts = blocks_of(product.a.ne[1], rows);
+        turns = std::max(static_cast<std::int64_t>(kUnitBytes / (3 * row)), std::int64_t{1});
+        units = blocks_of(Turns::of(rows).end, turns);
+    }
+};
 
 void run_stream(const Product& product, const StreamKernel& kernel, const Task& task) {
     const Tensor &a = product.a, &b = product.b;
@@ -190,21 +205,18 @@ void run_stream(const Product& product, const StreamKernel& kernel, const Task& 
         });
     }
 
-    // Rows of all matrices, one after the other. Those of further columns come from the cache.
-    const ShrinkingPieces pieces(product.matrices * a.ne[1], stream_rows(a), task.count);
-    for (Range piece = pieces.piece(task.take()); piece.begin < piece.end;
-         piece = pieces.piece(task.take())) {
-        while (piece.begin < piece.end) {
-            const std::int64_t matrix = piece.begin / a.ne[1], row = piece.begin % a.ne[1];
-            const std::int64_t left = piece.end - piece.begin;
-            const Panel panel =
-                product.panel(matrix, row, columns == 1 ? left : std::min(left, kMostRows));
-            for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
-                kernel.multiply(panel, column(i), row_at<float>(product.node, place(i)) + row);
-            }
-            piece.begin += panel.count;
+    const StreamCut cut(product, task.count);
+    task.share_out(product.matrices * cut.parts * cut.units, [&](std::int64_t unit) {
+        const std::int64_t part = unit / cut.units % cut.parts, row = part * cut.rows;
+        const std::int64_t matrix = unit / (cut.units * cut.parts);
+        const Panel panel = product.panel(matrix, row, cut.rows);
+        const std::int64_t begin = unit % cut.units * cut.turns;
+        const Turns turns{begin, std::min(begin + cut.turns, Turns::of(panel.count).end)};
+        // The rows come from memory once; for further columns they come from the cache.
+        for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
+            kernel.multiply(panel, turns, column(i), row_at<float>(product.node, place(i)) + row);
         }
-    }
+    });
 }
 
 void run(const Tensor& node, const Task& task) {

@@ -248,7 +248,7 @@ private:
     void multiply_streams(std::int64_t expert, const Panel& panel, std::int64_t first,
                           std::int64_t row) const {
         for (std::int64_t c = 0; c < count_of(expert); ++c) {
-            stream_.multiply(panel,
+            stream_.multiply(panel, Turns::of(panel.count),
                              stream_.arrange != nullptr ? stream(first + c) : row_of(expert, c),
                              out_of(expert, c, row));
         }

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "backends/cpu/dot/strips.hpp"
-#include "backends/cpu/kernels/products/shrinking_pieces.hpp"
 #include "backends/cpu/kernels/test_support.hpp"
 #include "backends/cpu/type_traits.hpp"
 #include "ops/matmul.hpp"
@@ -452,38 +451,6 @@ TEST(CpuOutProd, DeclinesOtherTypesAndRepeatsOfThem) {
     EXPECT_EQ(reason(GGML_TYPE_F16, 2), "a is not f32 and would have to repeat");
     EXPECT_EQ(reason(GGML_TYPE_Q8_0, 1), "");
     EXPECT_EQ(reason(GGML_TYPE_F32, 2), "");
-}
-
-// ---- pieces ------------------------------------------------------------------------------------
-
-TEST(ShrinkingPieces, CoverAllWorkOnceAndNeverGrow) {
-    for (const std::int64_t count : {0, 1, 11, 12, 13, 100, 4096, 32'001}) {
-        for (const int tasks : {1, 2, 3, 64}) {
-            const ShrinkingPieces pieces(count, 12, tasks);
-            std::int64_t end = 0, size = count + 12, number = 0;
-            for (Range piece = pieces.piece(0); piece.begin < piece.end;
-                 piece = pieces.piece(++number)) {
-                EXPECT_EQ(piece.begin, end) << number << " of " << count << ", " << tasks;
-                EXPECT_LE(piece.end - piece.begin, size);
-                EXPECT_TRUE((piece.end - piece.begin) % 12 == 0 || piece.end == count);
-                size = piece.end - piece.begin;
-                end = piece.end;
-            }
-            EXPECT_EQ(end, count) << tasks;
-            EXPECT_LE(size, 12 + count / tasks / 2 * (tasks == 1 ? 2 : 1));
-            const Range past = pieces.piece(number + 1000);
-            EXPECT_EQ(past.begin, past.end);
-        }
-    }
-}
-
-TEST(ShrinkingPieces, AreFewAndEndSmall) {
-    const ShrinkingPieces pieces(4096, 12, 2);
-    EXPECT_EQ(pieces.piece(0).end, 1020);  // a quarter, in whole twelves
-    std::int64_t count = 0;
-    while (pieces.piece(count).begin < 4096) ++count;
-    EXPECT_LT(count, 24);
-    EXPECT_LE(4096 - pieces.piece(count - 1).begin, 12);
 }
 
 }  // namespace
