@@ -10,11 +10,10 @@
 #define HEDDLE_CPU_REPACK_STRIPS_HPP
 #endif
 
-#include <hwy/cache_control.h>
-
 #include <type_traits>
 #include <utility>
 
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/repack/sinks.hpp"
 #include "backends/cpu/repack/strip_kernel.hpp"
 
@@ -76,7 +75,7 @@ HWY_INLINE ByteVec bits_of(ByteVec bytes, std::uint8_t mask) {
 template <std::size_t kSize>
 HWY_INLINE void fetch_ahead(const std::byte* from) {
     constexpr std::size_t kAhead = 8192;
-    for (std::size_t i = 0; i < kSize; i += 64) hwy::Prefetch(from + kAhead + i);
+    for (std::size_t i = 0; i < kSize; i += 64) fetch_soon(from + kAhead + i);
 }
 
 /// Adds the products of `count` elements to those in `sinks`.
