@@ -60,6 +60,12 @@ std::optional<std::vector<float>> multiply(const Panel& panel, const Column& col
     kernel.arrange(column.prepared.data(), panel.depth, arranged);
     EXPECT_EQ(arranged[size], std::byte{0x5a}) << "written behind the end";
     kernel.multiply(panel, Turns::of(panel.count), arranged, out.data());
+    // One turn at a time it is the same.
+    std::vector<float> in_turns(out.size(), 7.0f);
+    for (std::int64_t turn = 0; turn < Turns::of(panel.count).end; ++turn) {
+        kernel.multiply(panel, {turn, turn + 1}, arranged, in_turns.data());
+    }
+    EXPECT_EQ(in_turns, out);
     return out;
 }
 

@@ -106,6 +106,16 @@ TEST(CpuRepack, MultipliesALastStripOfEightRowsAndLongRows) {
     }
 }
 
+/// Each task has several turns, and strips that come in none.
+TEST(CpuRepack, MultipliesManyStripsWithOneColumn) {
+    for (const Type type : kTypes) {
+        SCOPED_TRACE(name_of(type));
+        Workbench bench;
+        const Weights a(bench, type, {512, 536, 1, 1});
+        expect_same_product(bench, a, bench.random(GGML_TYPE_F32, {512, 1, 1, 1}));
+    }
+}
+
 TEST(CpuRepack, MultipliesRowsOfAFewBlocks) {
     Workbench bench;
     const Weights a(bench, GGML_TYPE_Q4_0, {96, 24, 1, 1});

@@ -170,9 +170,7 @@ struct StreamCut {
         // One matrix has a part for each task; of several, tasks have a few parts each.
         const std::int64_t wanted =
             product.matrices == 1 || tasks == 1 ? tasks : blocks_of(4 * tasks, product.matrices);
-        rows =
-            std::max(blocks_of(blocks_of(product.a.ne[1], wanted), kLeastRows), std::int64_t{1}) *
-            kLeastRows;
+        rows = blocks_of(blocks_of(product.a.ne[1], wanted), kLeastRows) * kLeastRows;
         parts = blocks_of(product.a.ne[1], rows);
         turns = std::max(static_cast<std::int64_t>(kUnitBytes / (3 * row)), std::int64_t{1});
         units = blocks_of(Turns::of(rows).end, turns);

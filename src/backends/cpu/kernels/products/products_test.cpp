@@ -116,6 +116,20 @@ TEST(CpuMulMat, MultipliesLongRowsOfEveryTypeWithFewColumns) {
     }
 }
 
+/// So many that each task has several units, with columns that read them again and matrices that
+/// begin in the middle of a share.
+TEST(CpuMulMat, MultipliesManyLongRowsWithFewColumns) {
+    for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K}) {
+        SCOPED_TRACE(name_of(type));
+        Workbench bench;
+        Tensor* a = bench.random(type, {768, 601, 1, 1});
+        expect_product(bench, a, bench.random(GGML_TYPE_F32, {768, 1, 1, 1}));
+        expect_product(bench, a, bench.random(GGML_TYPE_F32, {768, 2, 1, 1}));
+        expect_product(bench, bench.random(type, {768, 301, 3, 1}),
+                       bench.random(GGML_TYPE_F32, {768, 1, 3, 1}));
+    }
+}
+
 /// Whole strips of rows are packed while they are multiplied, some elements ahead: lengths before,
 /// at and after what is packed at a time.
 TEST(CpuMulMat, PacksRowsOfAnyLength) {
