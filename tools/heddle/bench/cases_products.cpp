@@ -21,8 +21,8 @@ Case product(ggml_type type, const ProductShape& shape) {
                     return ggml_mul_mat(inputs.context(), inputs.weights(type, {k, m}),
                                         inputs.input(GGML_TYPE_F32, {k, n}));
                 },
-            // One column needs each weight once: that is decoding, where weights come from memory.
-            .from_memory = n == 1};
+            // Few columns are decoding, where every weight comes from memory once.
+            .from_memory = n < 8};
 }
 
 /// A layer of experts, of which each token uses two.
@@ -95,7 +95,7 @@ std::vector<Case> product_cases(const Wish& wish) {
         for (const ggml_type type :
              wish.types_or({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
                             GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K})) {
-            for (const std::int64_t n : {1, 8, 32, 512}) {
+            for (const std::int64_t n : {1, 2, 8, 32, 512}) {
                 cases.push_back(product(type, {size, size, n}));
             }
         }
@@ -109,6 +109,7 @@ std::vector<Case> product_cases(const Wish& wish) {
             cases.push_back(product(type, {1280, 1280, frames}));
             cases.push_back(product(type, {5120, 1280, frames}));
             cases.push_back(product(type, {51866, 1280, 1}));
+            cases.push_back(product(type, {51866, 1280, 5}));          // of as many beams
             cases.push_back(product(type, {1280, 3 * 1280, frames}));  // its second convolution
             if (3 * 80 % ggml_blck_size(type) != 0) continue;
             cases.push_back(product(type, {1280, 3 * 80, 2 * frames}));  // and its first

@@ -155,7 +155,7 @@ public:
         }
         if (weights_ > 0) {
             report_.add_note(
-                fmt::format("n=1, q=1: weights and caches are read from memory, at "
+                fmt::format("n below 8, q=1: weights and caches are read from memory, at "
                             "least {} of them",
                             bytes_text(weights_)));
         }
@@ -335,7 +335,7 @@ void add_ops(CLI::App& bench, int& status) {
         "'share' compares with P (multiply-adds in registers), B (reading memory), read (reading\n"
         "as many bytes, which caches may hold) or, for ops that only pass over their operands,\n"
         "with a plain copy of as many bytes.\n"
-        "Products of one column read other weights each time, more than 1 GiB of them.");
+        "Products of few columns read other weights each time, more than 1 GiB of them.");
     options->common.add_options(*command, true);
     command->callback([options, &status] { status = report_outcome("bench ops", run(*options)); });
 }

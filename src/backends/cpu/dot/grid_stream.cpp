@@ -114,87 +114,117 @@ HWY_INLINE hn::Vec<PairLanes> scales_at(const std::int16_t* from) {
     }
 }
 
-template <class Format, class Products, int kVector = 0>
+/// Block `i` of each of a few columns.
+template <class Format, class Products, int kVector = 0, int kColumns>
 HWY_INLINE void add_vectors(const std::int8_t* book, const std::byte* from,
-                            const Unpacked& unpacked, const ColumnBlock& column,
-                            hn::Vec<WordLanes>& sum) {
+                            const Unpacked& unpacked, const ColumnBlock* const (&columns)[kColumns],
+                            std::int64_t i, hn::Vec<WordLanes> (&sums)[kColumns]) {
     if constexpr (kVector < kVectors) {
         constexpr int kFirst = kVector * kBytes;
         hn::Vec<ByteLanes> codes = look_up_rows<Format, kFirst>(book, from, unpacked);
-        auto others = load_column(column.codes + kFirst);
-        if constexpr (Format::kHasSigns) {
-            others = negated(others, Format::signs(from, unpacked) + kFirst / 8);
-        } else {
-            codes = hn::Add(codes, hn::Set(ByteLanes(), 1));
+        if constexpr (!Format::kHasSigns) codes = hn::Add(codes, hn::Set(ByteLanes(), 1));
+        const auto scales = scales_at<Format>(unpacked.scales + kFirst / 16);
+        for (int c = 0; c < kColumns; ++c) {
+            auto others = load_column(columns[c][i].codes + kFirst);
+            if constexpr (Format::kHasSigns) {
+                others = negated(others, Format::signs(from, unpacked) + kFirst / 8);
+            }
+            sums[c] = Products::add_scaled(multiply_pairs(codes, others), scales, sums[c]);
         }
-        sum = Products::add_scaled(multiply_pairs(codes, others),
-                                   scales_at<Format>(unpacked.scales + kFirst / 16), sum);
-        add_vectors<Format, Products, kVector + 1>(book, from, unpacked, column, sum);
+        add_vectors<Format, Products, kVector + 1>(book, from, unpacked, columns, i, sums);
     }
 }
 
-template <class Format, class Products>
-struct RowSum {
+/// Products of a row with a few columns.
+template <class Format, class Products, int kColumns>
+struct RowSums {
     using Part = hn::FixedTag<std::int32_t, 4>;
 
-    hn::Vec<FloatLanes> total;
-    hn::Vec<Quad> rest;
+    hn::Vec<FloatLanes> total[kColumns];
+    hn::Vec<Quad> rest[kColumns];
 
-    HWY_INLINE RowSum() : total(hn::Zero(FloatLanes())), rest(hn::Zero(Quad())) {}
-
-    HWY_INLINE void add(const std::int8_t* book, const std::byte* from, const Unpacked& unpacked,
-                        const ColumnBlock& column) {
-        auto sum = hn::Zero(WordLanes());
-        add_vectors<Format, Products>(book, from, unpacked, column, sum);
-        const float unit = half_to_float(Format::half(from)) * column.scale;
-        total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), hn::Set(FloatLanes(), unit), total);
-        if constexpr (Format::kOffsets > 0) {
-            auto below = hn::Zero(Part()), other = hn::Zero(Part());
-            for (int i = 0; i < Format::kOffsets; i += 8) {
-                below = hn::ReorderWidenMulAccumulate(
-                    Part(), hn::Load(EightCodes(), unpacked.offsets + i),
-                    hn::Load(EightCodes(), column.sums + i), below, other);
-            }
-            below = hn::Add(below, other);
-            rest = hn::MulAdd(hn::ConvertTo(Quad(), below), hn::Set(Quad(), unit), rest);
+    HWY_INLINE RowSums() {
+        for (int c = 0; c < kColumns; ++c) {
+            total[c] = hn::Zero(FloatLanes());
+            rest[c] = hn::Zero(Quad());
         }
     }
 
-    HWY_INLINE float get() const {
-        const float sum = hn::GetLane(hn::SumOfLanes(FloatLanes(), total));
-        if constexpr (Format::kOffsets > 0) {  // in units; elements themselves are whole
-            return sum + Format::kUnit * hn::GetLane(hn::SumOfLanes(Quad(), rest));
+    /// Block `i` of each column; `from` is that of the row.
+    HWY_INLINE void add(const std::int8_t* book, const std::byte* from, const Unpacked& unpacked,
+                        const ColumnBlock* const (&columns)[kColumns], std::int64_t i) {
+        hn::Vec<WordLanes> sums[kColumns];
+        for (int c = 0; c < kColumns; ++c) sums[c] = hn::Zero(WordLanes());
+        add_vectors<Format, Products>(book, from, unpacked, columns, i, sums);
+        const float own = half_to_float(Format::half(from));
+        for (int c = 0; c < kColumns; ++c) {
+            const float unit = own * columns[c][i].scale;
+            total[c] = hn::MulAdd(hn::ConvertTo(FloatLanes(), sums[c]), hn::Set(FloatLanes(), unit),
+                                  total[c]);
+            if constexpr (Format::kOffsets > 0) {
+                const auto below = multiply_offsets(unpacked.offsets, columns[c][i].sums);
+                rest[c] = hn::MulAdd(hn::ConvertTo(Quad(), below), hn::Set(Quad(), unit), rest[c]);
+            }
         }
-        return sum * Format::kUnit;
+    }
+
+    HWY_INLINE void put(float* const* out, std::int64_t row) const {
+        for (int c = 0; c < kColumns; ++c) {
+            const float sum = hn::GetLane(hn::SumOfLanes(FloatLanes(), total[c]));
+            if constexpr (Format::kOffsets > 0) {  // in units; elements themselves are whole
+                const float offsets = hn::GetLane(hn::SumOfLanes(Quad(), rest[c]));
+                out[c][row] = sum + Format::kUnit * offsets;
+            } else {
+                out[c][row] = sum * Format::kUnit;
+            }
+        }
+    }
+
+private:
+    static HWY_INLINE hn::Vec<Part> multiply_offsets(const std::int16_t* offsets,
+                                                     const std::int16_t* sums) {
+        auto even = hn::Zero(Part()), odd = hn::Zero(Part());
+        for (int i = 0; i < Format::kOffsets; i += 8) {
+            even = hn::ReorderWidenMulAccumulate(Part(), hn::Load(EightCodes(), offsets + i),
+                                                 hn::Load(EightCodes(), sums + i), even, odd);
+        }
+        return hn::Add(even, odd);
     }
 };
 
 template <class Format, class Products>
-void stream(const Panel& panel, Turns turns, const std::byte* column, float* out) {
-    const std::int8_t* book = quant::codebook_of(Format::kBook).values.data();
-    const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
-    const std::int64_t count = panel.depth / QK_K;
-    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
-        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
-        RowSum<Format, Products> sum0, sum1, sum2;
-        Unpacked unpacked0, unpacked1, unpacked2;
-        for (std::int64_t i = 0; i < count; ++i) {
-            const std::size_t block = static_cast<std::size_t>(i) * sizeof(typename Format::Block);
-            // All are unpacked before the first is used, so that nothing waits for it.
-            Format::unpack(row0 + block, unpacked0);
-            Format::unpack(row1 + block, unpacked1);
-            Format::unpack(row2 + block, unpacked2);
-            // Compilers would rather take vectors apart than read what is in memory anyway.
-            asm("" : "+m"(unpacked0), "+m"(unpacked1), "+m"(unpacked2));
-            sum0.add(book, row0 + block, unpacked0, columns[i]);
-            sum1.add(book, row1 + block, unpacked1, columns[i]);
-            sum2.add(book, row2 + block, unpacked2, columns[i]);
-        }
-        out[rows.at[0]] = sum0.get();
-        out[rows.at[1]] = sum1.get();
-        out[rows.at[2]] = sum2.get();
-    });
-}
+struct Stream {
+    template <int kColumns>
+    static void multiply(const Panel& panel, Turns turns, const std::byte* const* from,
+                         float* const* out) {
+        const std::int8_t* book = quant::codebook_of(Format::kBook).values.data();
+        const ColumnBlock* columns[kColumns];
+        for (int c = 0; c < kColumns; ++c)
+            columns[c] = reinterpret_cast<const ColumnBlock*>(from[c]);
+        const std::int64_t count = panel.depth / QK_K;
+        for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
+            const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
+            RowSums<Format, Products, kColumns> sums0, sums1, sums2;
+            Unpacked unpacked0, unpacked1, unpacked2;
+            for (std::int64_t i = 0; i < count; ++i) {
+                const std::size_t block =
+                    static_cast<std::size_t>(i) * sizeof(typename Format::Block);
+                // All are unpacked before the first is used, so that nothing waits for it.
+                Format::unpack(row0 + block, unpacked0);
+                Format::unpack(row1 + block, unpacked1);
+                Format::unpack(row2 + block, unpacked2);
+                // Compilers would rather take vectors apart than read what is in memory anyway.
+                asm("" : "+m"(unpacked0), "+m"(unpacked1), "+m"(unpacked2));
+                sums0.add(book, row0 + block, unpacked0, columns, i);
+                sums1.add(book, row1 + block, unpacked1, columns, i);
+                sums2.add(book, row2 + block, unpacked2, columns, i);
+            }
+            sums0.put(out, rows.at[0]);
+            sums1.put(out, rows.at[1]);
+            sums2.put(out, rows.at[2]);
+        });
+    }
+};
 
 template <class Format>
 void arrange(const void* from, std::int64_t depth, std::byte* to) {
@@ -214,17 +244,16 @@ void arrange(const void* from, std::int64_t depth, std::byte* to) {
 
 template <class Format>
 StreamKernel kernel() {
-    // Rows of four elements take longer to look up, once for each column.
-    constexpr std::int64_t kColumns = Format::kElements == 8 ? kMostStreamColumns : 2;
 #if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
     if (FusedBytes::is_there()) {
         return {.arrange = arrange<Format>,
-                .multiply = stream<Format, FusedPairs>,
-                .most_columns = kColumns};
+                .multiply = multiply_columns<4, Stream<Format, FusedPairs> >,
+                .most_columns = kMostStreamColumns};
     }
 #endif
-    return {
-        .arrange = arrange<Format>, .multiply = stream<Format, Pairs>, .most_columns = kColumns};
+    return {.arrange = arrange<Format>,
+            .multiply = multiply_columns<4, Stream<Format, Pairs> >,
+            .most_columns = kMostStreamColumns};
 }
 
 }  // namespace

@@ -53,17 +53,24 @@ struct Lookup {
 template <class Format>
 constexpr Lookup<Format> kLookup;
 
-template <class Format, class Products, int kVector = 0>
-HWY_INLINE void add_vectors(const std::byte* from, const ColumnBlock& column,
-                            const std::int16_t* scales, hn::Vec<WordLanes>& sum) {
+/// A block of each of a few columns.
+template <int kColumns>
+using ColumnBlocks = const ColumnBlock* const (&)[kColumns];
+
+template <class Format, class Products, int kVector = 0, int kColumns>
+HWY_INLINE void add_vectors(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i,
+                            const std::int16_t* scales, hn::Vec<WordLanes> (&sums)[kColumns]) {
     if constexpr (kVector < kVectors) {
         const auto eight = hn::LoadDup128(PairLanes(), scales + Lookup<Format>::first(kVector));
         const auto order = hn::Load(ByteLanes(), kLookup<Format>.order[kVector]);
-        const auto pairs = multiply_pairs(Format::template codes<kVector>(from),
-                                          load_column(column.codes + kVector * kBytes));
-        sum = Products::add_scaled(
-            pairs, hn::TableLookupBytes(eight, hn::BitCast(PairLanes(), order)), sum);
-        add_vectors<Format, Products, kVector + 1>(from, column, scales, sum);
+        const auto spread = hn::TableLookupBytes(eight, hn::BitCast(PairLanes(), order));
+        const auto codes = Format::template codes<kVector>(from);
+        for (int c = 0; c < kColumns; ++c) {
+            const auto pairs =
+                multiply_pairs(codes, load_column(columns[c][i].codes + kVector * kBytes));
+            sums[c] = Products::add_scaled(pairs, spread, sums[c]);
+        }
+        add_vectors<Format, Products, kVector + 1>(from, columns, i, scales, sums);
     }
 }
 
@@ -79,47 +86,62 @@ HWY_INLINE hn::Vec<PairLanes> sum_pairs(const std::byte* from, const ColumnBlock
     }
 }
 
-/// A row's sum: of products, and of what codes have too much.
-template <class Format, class Products>
-struct RowSum {
+/// A row's sums, one for each of a few columns: of products, and of what codes have too much.
+template <class Format, class Products, int kColumns>
+struct RowSums {
     using Block = typename Format::Block;
     using Parts = SixteenWords::Parts;
     static constexpr bool kHasMinima = requires { &Block::dmin; };
 
-    hn::Vec<FloatLanes> total;
-    hn::Vec<Parts> rest;
+    hn::Vec<FloatLanes> total[kColumns];
+    hn::Vec<Parts> rest[kColumns];
 
-    HWY_INLINE RowSum() : total(hn::Zero(FloatLanes())), rest(hn::Zero(Parts())) {}
-
-    HWY_INLINE void add(const std::byte* from, const ColumnBlock& column) {
-        if constexpr (Format::kGroup == QK_K) {
-            const auto sum = Products::add_scaled(sum_pairs<Format>(from, column),
-                                                  hn::Set(PairLanes(), 1), hn::Zero(WordLanes()));
-            add(from, column, sum, SixteenWords(hn::Set(Codes(), 1)));
-        } else {
-            HWY_ALIGN std::int16_t scales[16];
-            const SixteenWords below = Format::put_scales(from, scales);
-            auto sum = hn::Zero(WordLanes());
-            add_vectors<Format, Products>(from, column, scales, sum);
-            add(from, column, sum, below);
+    HWY_INLINE RowSums() {
+        for (int c = 0; c < kColumns; ++c) {
+            total[c] = hn::Zero(FloatLanes());
+            rest[c] = hn::Zero(Parts());
         }
     }
 
-    HWY_INLINE float get() const {
+    /// Block `i` of each column; `from` is that of the row.
+    HWY_INLINE void add(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i) {
+        hn::Vec<WordLanes> sums[kColumns];
+        for (int c = 0; c < kColumns; ++c) sums[c] = hn::Zero(WordLanes());
+        if constexpr (Format::kGroup == QK_K) {
+            for (int c = 0; c < kColumns; ++c) {
+                sums[c] = Products::add_scaled(sum_pairs<Format>(from, columns[c][i]),
+                                               hn::Set(PairLanes(), 1), sums[c]);
+            }
+            add(from, columns, i, sums, SixteenWords(hn::Set(Codes(), 1)));
+        } else {
+            HWY_ALIGN std::int16_t scales[16];
+            const SixteenWords below = Format::put_scales(from, scales);
+            add_vectors<Format, Products>(from, columns, i, scales, sums);
+            add(from, columns, i, sums, below);
+        }
+    }
+
+    HWY_INLINE void put(float* const* out, std::int64_t row) const {
         constexpr float kFactor = kHasMinima ? 1 : Format::kOffset;
-        return hn::GetLane(hn::SumOfLanes(FloatLanes(), total)) -
-               kFactor * hn::GetLane(hn::SumOfLanes(Parts(), rest));
+        for (int c = 0; c < kColumns; ++c) {
+            out[c][row] = hn::GetLane(hn::SumOfLanes(FloatLanes(), total[c])) -
+                          kFactor * hn::GetLane(hn::SumOfLanes(Parts(), rest[c]));
+        }
     }
 
 private:
-    HWY_INLINE void add(const std::byte* from, const ColumnBlock& column, hn::Vec<WordLanes> sum,
-                        SixteenWords below) {
-        const auto units = hn::Mul(units_of(from), hn::Set(Quad(), column.scale));
-        const auto d = hn::Set(FloatLanes(), hn::GetLane(units));
-        total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), d, total);
-        if constexpr (kHasMinima || Format::kOffset != 0) {
-            const float unit = hn::GetLane(kHasMinima ? hn::Broadcast<1>(units) : units);
-            rest = hn::MulAdd(below.multiply(column.sums), hn::Set(Parts(), unit), rest);
+    HWY_INLINE void add(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i,
+                        const hn::Vec<WordLanes> (&sums)[kColumns], SixteenWords below) {
+        const auto own = units_of(from);
+        for (int c = 0; c < kColumns; ++c) {
+            const auto units = hn::Mul(own, hn::Set(Quad(), columns[c][i].scale));
+            const auto d = hn::Set(FloatLanes(), hn::GetLane(units));
+            total[c] = hn::MulAdd(hn::ConvertTo(FloatLanes(), sums[c]), d, total[c]);
+            if constexpr (kHasMinima || Format::kOffset != 0) {
+                const float unit = hn::GetLane(kHasMinima ? hn::Broadcast<1>(units) : units);
+                rest[c] =
+                    hn::MulAdd(below.multiply(columns[c][i].sums), hn::Set(Parts(), unit), rest[c]);
+            }
         }
     }
 
@@ -131,23 +153,30 @@ private:
 };
 
 template <class Format, class Products>
-void stream(const Panel& panel, Turns turns, const std::byte* column, float* out) {
-    const auto* columns = reinterpret_cast<const ColumnBlock*>(column);
-    const std::int64_t count = panel.depth / QK_K;
-    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
-        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
-        RowSum<Format, Products> sum0, sum1, sum2;
-        for (std::int64_t i = 0; i < count; ++i) {
-            const std::size_t block = static_cast<std::size_t>(i) * sizeof(typename Format::Block);
-            sum0.add(row0 + block, columns[i]);
-            sum1.add(row1 + block, columns[i]);
-            sum2.add(row2 + block, columns[i]);
-        }
-        out[rows.at[0]] = sum0.get();
-        out[rows.at[1]] = sum1.get();
-        out[rows.at[2]] = sum2.get();
-    });
-}
+struct Stream {
+    template <int kColumns>
+    static void multiply(const Panel& panel, Turns turns, const std::byte* const* from,
+                         float* const* out) {
+        const ColumnBlock* columns[kColumns];
+        for (int c = 0; c < kColumns; ++c)
+            columns[c] = reinterpret_cast<const ColumnBlock*>(from[c]);
+        const std::int64_t count = panel.depth / QK_K;
+        for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
+            const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
+            RowSums<Format, Products, kColumns> sums0, sums1, sums2;
+            for (std::int64_t i = 0; i < count; ++i) {
+                const std::size_t block =
+                    static_cast<std::size_t>(i) * sizeof(typename Format::Block);
+                sums0.add(row0 + block, columns, i);
+                sums1.add(row1 + block, columns, i);
+                sums2.add(row2 + block, columns, i);
+            }
+            sums0.put(out, rows.at[0]);
+            sums1.put(out, rows.at[1]);
+            sums2.put(out, rows.at[2]);
+        });
+    }
+};
 
 template <class Format>
 void arrange(const void* from, std::int64_t depth, std::byte* to) {
@@ -177,13 +206,13 @@ StreamKernel kernel() {
 #if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
     if (FusedBytes::is_there()) {
         return {.arrange = arrange<Format>,
-                .multiply = stream<Format, FusedPairs>,
+                .multiply = multiply_columns<2, Stream<Format, FusedPairs> >,
                 .most_columns = kMostFusedColumns};
     }
 #endif
     return {.arrange = arrange<Format>,
-            .multiply = stream<Format, Pairs>,
-            .most_columns = kMostStreamColumns};
+            .multiply = multiply_columns<2, Stream<Format, Pairs> >,
+            .most_columns = kMostPairedColumns};
 }
 
 }  // namespace

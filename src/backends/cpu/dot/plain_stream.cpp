@@ -71,11 +71,14 @@ HWY_INLINE void stream_three(const Panel& panel, const RowsInThirds& rows, const
 }
 
 template <class T, class B>
-void stream_plain(const Panel& panel, Turns turns, const std::byte* column, float* out) {
-    const auto* b = reinterpret_cast<const B*>(column);
-    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
-        stream_three<T>(panel, rows, b, out);
-    });
+void stream_plain(const Panel& panel, Turns turns, const std::byte* const* columns,
+                  float* const* out, int count) {
+    for (int c = 0; c < count; ++c) {
+        const auto* b = reinterpret_cast<const B*>(columns[c]);
+        for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
+            stream_three<T>(panel, rows, b, out[c]);
+        });
+    }
 }
 
 // Prepared columns are f32 that halves can hold. As halves they take half the room in a cache.

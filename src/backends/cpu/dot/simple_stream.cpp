@@ -24,14 +24,17 @@ struct ColumnGroup {
     float sums[kScales];  ///< what the rows' minima, or scales, are multiplied with
 };
 
-/// The scales of a group, times those of the column.
+/// The scales of a group, or those times the scales of a column.
 template <class Format, int kScales = Format::kScales>
 struct Units {
     hn::Vec<Quad> all;
 
-    HWY_INLINE Units(const std::byte* from, const float* column)
-        : all(hn::Mul(Format::scales(from), hn::LoadU(Quad(), column))) {}
+    HWY_INLINE explicit Units(const std::byte* from) : all(Format::scales(from)) {}
+    HWY_INLINE explicit Units(hn::Vec<Quad> values) : all(values) {}
 
+    HWY_INLINE Units times(const float* column) const {
+        return Units(hn::Mul(all, hn::LoadU(Quad(), column)));
+    }
     template <int kFirst>
     HWY_INLINE hn::Vec<FloatLanes> spread() const {
         return spread_four<kFirst>(all);
@@ -45,9 +48,13 @@ template <class Format>
 struct Units<Format, 8> {
     Units<Format, 4> low, high;
 
-    HWY_INLINE Units(const std::byte* from, const float* column)
-        : low(from, column), high(from + sizeof(typename Format::Block), column + 4) {}
+    HWY_INLINE explicit Units(const std::byte* from)
+        : low(from), high(from + sizeof(typename Format::Block)) {}
+    HWY_INLINE Units(Units<Format, 4> first, Units<Format, 4> second) : low(first), high(second) {}
 
+    HWY_INLINE Units times(const float* column) const {
+        return {low.times(column), high.times(column + 4)};
+    }
     template <int kFirst>
     HWY_INLINE hn::Vec<FloatLanes> spread() const {
         return spread_eight<kFirst>(low.all, high.all);
@@ -134,74 +141,99 @@ void arrange(const void* from, std::int64_t depth, std::byte* to) {
     }
 }
 
-template <class Format, class Products>
-struct RowSum {
-    hn::Vec<FloatLanes> total;
-    hn::Vec<Quad> rest;
+/// Products of a row with a few columns.
+template <class Format, class Products, int kColumns>
+struct RowSums {
+    using Group = ColumnGroup<Format::kScales>;
 
-    HWY_INLINE RowSum() : total(hn::Zero(FloatLanes())), rest(hn::Zero(Quad())) {}
+    hn::Vec<FloatLanes> total[kColumns];
+    hn::Vec<Quad> rest[kColumns];
 
-    HWY_INLINE void add(const std::byte* from, const ColumnGroup<Format::kScales>& group) {
-        const Units<Format> units(from, group.scales);
-        add_vectors(from, group, units);
-        if constexpr (Format::kHasMinimum) {
-            using Block = typename Format::Block;
-            rest = hn::MulAdd(gather_halves<Block>(from + offsetof(Block, m)),
-                              hn::LoadU(Quad(), group.sums), rest);
-        } else if constexpr (Products::kOffset != 0) {
-            rest = units.multiply_add(group.sums, rest);
+    HWY_INLINE RowSums() {
+        for (int c = 0; c < kColumns; ++c) {
+            total[c] = hn::Zero(FloatLanes());
+            rest[c] = hn::Zero(Quad());
         }
     }
 
+    /// Group `g` of each column; `from` is that of the row.
+    HWY_INLINE void add(const std::byte* from, const Group* const (&columns)[kColumns],
+                        std::int64_t g) {
+        const Units<Format> own(from);
+        for (int c = 0; c < kColumns; ++c) {
+            const Units<Format> units = own.times(columns[c][g].scales);
+            add_vectors(from, columns[c][g], units, total[c]);
+            if constexpr (Format::kHasMinimum) {
+                using Block = typename Format::Block;
+                rest[c] = hn::MulAdd(gather_halves<Block>(from + offsetof(Block, m)),
+                                     hn::LoadU(Quad(), columns[c][g].sums), rest[c]);
+            } else if constexpr (Products::kOffset != 0) {
+                rest[c] = units.multiply_add(columns[c][g].sums, rest[c]);
+            }
+        }
+    }
+
+    HWY_INLINE void put(float* const* out, std::int64_t row) const {
+        for (int c = 0; c < kColumns; ++c) {
+            out[c][row] = hn::GetLane(hn::SumOfLanes(FloatLanes(), total[c])) +
+                          hn::GetLane(hn::SumOfLanes(Quad(), rest[c]));
+        }
+    }
+
+private:
+    /// What is unpacked is the same for all columns, and the compiler sees that.
     template <int kFirst = 0>
-    HWY_INLINE void add_vectors(const std::byte* from, const ColumnGroup<Format::kScales>& group,
-                                const Units<Format>& units) {
+    static HWY_INLINE void add_vectors(const std::byte* from, const Group& group,
+                                       const Units<Format>& units, hn::Vec<FloatLanes>& sum) {
         if constexpr (kFirst < kGroup) {
-            const auto sum = Products::multiply(codes_of<Format, kFirst>(from),
-                                                group.low + 16 * kFirst, group.high + 16 * kFirst);
-            total = hn::MulAdd(hn::ConvertTo(FloatLanes(), sum), units.template spread<kFirst>(),
-                               total);
-            add_vectors<kFirst + kBlocks>(from, group, units);
+            const auto products = Products::multiply(
+                codes_of<Format, kFirst>(from), group.low + 16 * kFirst, group.high + 16 * kFirst);
+            sum = hn::MulAdd(hn::ConvertTo(FloatLanes(), products), units.template spread<kFirst>(),
+                             sum);
+            add_vectors<kFirst + kBlocks>(from, group, units, sum);
         }
-    }
-
-    HWY_INLINE float get() const {
-        return hn::GetLane(hn::SumOfLanes(FloatLanes(), total)) +
-               hn::GetLane(hn::SumOfLanes(Quad(), rest));
     }
 };
 
 template <class Format, class Products>
-void stream(const Panel& panel, Turns turns, const std::byte* column, float* out) {
-    constexpr std::size_t kSize =
-        sizeof(typename Format::Block) * (32 * kGroup / Format::kElements);
-    const auto* groups = reinterpret_cast<const ColumnGroup<Format::kScales>*>(column);
-    const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
-    for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
-        const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
-        RowSum<Format, Products> sum0, sum1, sum2;
-        for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {
-            sum0.add(row0, groups[g]);
-            sum1.add(row1, groups[g]);
-            sum2.add(row2, groups[g]);
+struct Stream {
+    template <int kColumns>
+    static void multiply(const Panel& panel, Turns turns, const std::byte* const* columns,
+                         float* const* out) {
+        using Sums = RowSums<Format, Products, kColumns>;
+        constexpr std::size_t kSize =
+            sizeof(typename Format::Block) * (32 * kGroup / Format::kElements);
+        const typename Sums::Group* groups[kColumns];
+        for (int c = 0; c < kColumns; ++c) {
+            groups[c] = reinterpret_cast<const typename Sums::Group*>(columns[c]);
         }
-        const auto finish = [&](const std::byte* rest, RowSum<Format, Products>& sum) HWY_ATTR {
-            if (left > 0) {  // no byte behind the row is read
-                std::byte last[kSize] = {};
-                std::memcpy(last, rest, static_cast<std::size_t>(left) * kSize / kGroup);
-                sum.add(last, groups[count]);
+        const std::int64_t count = panel.depth / 32 / kGroup, left = panel.depth / 32 % kGroup;
+        for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
+            const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
+            Sums sums0, sums1, sums2;
+            for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {
+                sums0.add(row0, groups, g);
+                sums1.add(row1, groups, g);
+                sums2.add(row2, groups, g);
             }
-            return sum.get();
-        };
-        out[rows.at[0]] = finish(row0, sum0);
-        out[rows.at[1]] = finish(row1, sum1);
-        out[rows.at[2]] = finish(row2, sum2);
-    });
-}
+            const auto finish = [&](const std::byte* rest, Sums& sums, std::int64_t row) HWY_ATTR {
+                if (left > 0) {  // no byte behind the row is read
+                    std::byte last[kSize] = {};
+                    std::memcpy(last, rest, static_cast<std::size_t>(left) * kSize / kGroup);
+                    sums.add(last, groups, count);
+                }
+                sums.put(out, row);
+            };
+            finish(row0, sums0, rows.at[0]);
+            finish(row1, sums1, rows.at[1]);
+            finish(row2, sums2, rows.at[2]);
+        });
+    }
+};
 
 template <class Format, class Products, std::int64_t kColumns>
 constexpr StreamKernel kKernel{.arrange = arrange<Format, Products>,
-                               .multiply = stream<Format, Products>,
+                               .multiply = multiply_columns<2, Stream<Format, Products> >,
                                .most_columns = kColumns};
 
 template <class Format>
@@ -209,7 +241,7 @@ StreamKernel kernel() {
 #if HEDDLE_HAS_FUSED_BYTES
     if (FusedBytes::is_there()) return kKernel<Format, Fused<Format>, kMostFusedColumns>;
 #endif
-    return kKernel<Format, Paired<Format>, kMostStreamColumns>;
+    return kKernel<Format, Paired<Format>, kMostPairedColumns>;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/dot/panel.hpp"
 
-/// Products of many rows with one column: over when all rows have come from memory once.
+/// Products of many rows with one column or a few: over when all rows have come from memory once.
 namespace heddle::cpu {
 
 /// Rows of a panel come three at a time; all of them have come after `of(rows).end` turns.
@@ -21,12 +21,11 @@ struct StreamKernel {
     /// 64. Null: it is used as it is.
     void (*arrange)(const void* from, std::int64_t depth, std::byte* to) = nullptr;
 
-    /// out[r] = the product of row r and the column, for the rows of `turns`.
-    void (*multiply)(const Panel& panel, Turns turns, const std::byte* column,
-                     float* out) = nullptr;
+    /// out[c][r] = the product of row r and column c, for the rows of `turns` and `count` columns.
+    void (*multiply)(const Panel& panel, Turns turns, const std::byte* const* columns,
+                     float* const* out, int count) = nullptr;
 
-    /// So many columns can be multiplied one after the other before other ways are faster: rows
-    /// come from memory for the first one only.
+    /// So many columns can be multiplied before other ways are faster.
     std::int64_t most_columns = 1;
 
     explicit operator bool() const { return multiply != nullptr; }
@@ -41,9 +40,10 @@ struct RowsInThirds {
 /// The kernel for rows of `type` on the instruction set in use; empty where there is none.
 StreamKernel stream_kernel_of(Type type);
 
-/// Columns that no kernel exceeds. Those that multiply bytes in one instruction have fewer: strips
-/// gain more by it.
-inline constexpr std::int64_t kMostStreamColumns = 3;
+/// Columns that no kernel exceeds. Rows that need little unpacking have fewer, and fewer still where
+/// bytes are multiplied in one instruction: strips gain more by it.
+inline constexpr std::int64_t kMostStreamColumns = 6;
+inline constexpr std::int64_t kMostPairedColumns = 3;
 inline constexpr std::int64_t kMostFusedColumns = 2;
 
 /// Whether products can be streams at all: rows are long enough that what is done once per row does
@@ -77,6 +77,19 @@ void for_rows_in_thirds(const Panel& panel, Turns turns, Body&& body) {
             rows.row[i] = panel.rows + static_cast<std::size_t>(rows.at[i]) * panel.pitch;
         }
         body(rows);
+    }
+}
+
+/// `kAtOnce` columns at a time, for which rows are unpacked once, and then what is left.
+/// `Stream::multiply<n>` is for n of them.
+template <int kAtOnce, class Stream>
+void multiply_columns(const Panel& panel, Turns turns, const std::byte* const* columns,
+                      float* const* out, int count) {
+    for (; count >= kAtOnce; count -= kAtOnce, columns += kAtOnce, out += kAtOnce) {
+        Stream::template multiply<kAtOnce>(panel, turns, columns, out);
+    }
+    if constexpr (kAtOnce > 1) {
+        if (count > 0) multiply_columns<kAtOnce - 1, Stream>(panel, turns, columns, out, count);
     }
 }
 

@@ -38,35 +38,69 @@ Row encode(Type type, const float* values, std::int64_t n) {
 struct Column {
     Row prepared;
     std::vector<float> values;
+    Row another;  ///< a different one, prepared
 
     Column(Type type, const std::vector<float>& y, std::int64_t n) {
         const Type other = cpu_traits_of(type).vec_dot_type;
-        prepared.resize(row_size(other, n));
-        cpu_traits_of(other).from_float(y.data(), prepared.data(), n);
+        const auto prepare = [&](const float* from) {
+            Row row(row_size(other, n));
+            cpu_traits_of(other).from_float(from, row.data(), n);
+            return row;
+        };
+        prepared = prepare(y.data());
         values = decode(other, prepared.data(), n);
+        another = prepare(y.data() + y.size() - static_cast<std::size_t>(n));
     }
+};
+
+/// A column as the kernel wants it.
+class Arranged {
+public:
+    Arranged(const StreamKernel& kernel, const Row& prepared, std::int64_t depth)
+        : memory_(stream_column_size(depth) + 2 * 64, std::byte{0x5a}) {
+        const std::size_t size = stream_column_size(depth);
+        void* place = memory_.data();
+        std::size_t room = size + 64;
+        at_ = static_cast<std::byte*>(std::align(64, size, place, room));
+        kernel.arrange(prepared.data(), depth, at_);
+        EXPECT_EQ(at_[size], std::byte{0x5a}) << "written behind the end";
+    }
+    const std::byte* get() const { return at_; }
+
+private:
+    Row memory_;
+    std::byte* at_;
 };
 
 /// What the kernel of the instruction set in use gives; nothing where there is none.
 std::optional<std::vector<float>> multiply(const Panel& panel, const Column& column) {
     const StreamKernel kernel = stream_kernel_of(panel.type);
     if (!kernel) return {};
-    std::vector<float> out(static_cast<std::size_t>(panel.count), 7.0f);
-    const std::size_t size = stream_column_size(panel.depth);
-    Row memory(size + 2 * 64, std::byte{0x5a});
-    void* place = memory.data();
-    std::size_t room = size + 64;
-    auto* arranged = static_cast<std::byte*>(std::align(64, size, place, room));
-    kernel.arrange(column.prepared.data(), panel.depth, arranged);
-    EXPECT_EQ(arranged[size], std::byte{0x5a}) << "written behind the end";
-    kernel.multiply(panel, Turns::of(panel.count), arranged, out.data());
-    // One turn at a time it is the same.
-    std::vector<float> in_turns(out.size(), 7.0f);
-    for (std::int64_t turn = 0; turn < Turns::of(panel.count).end; ++turn) {
-        kernel.multiply(panel, {turn, turn + 1}, arranged, in_turns.data());
+    const Arranged arranged(kernel, column.prepared, panel.depth);
+    const Arranged another(kernel, column.another, panel.depth);
+    using Results = std::vector<float>;
+    const auto multiply_all = [&](const std::vector<const Arranged*>& columns, Turns turns,
+                                  std::vector<Results>& results) {
+        std::vector<const std::byte*> from;
+        std::vector<float*> to;
+        for (const Arranged* each : columns) from.push_back(each->get());
+        for (Results& each : results) to.push_back(each.data());
+        kernel.multiply(panel, turns, from.data(), to.data(), static_cast<int>(from.size()));
+    };
+    const Turns all = Turns::of(panel.count);
+    const Results empty(static_cast<std::size_t>(panel.count), 7.0f);
+    std::vector<Results> alone{empty}, another_alone{empty}, together(5, empty), in_turns{empty};
+    multiply_all({&arranged}, all, alone);
+    multiply_all({&another}, all, another_alone);
+    // Other columns, and one turn at a time, make no difference.
+    multiply_all({&arranged, &another, &another, &arranged, &arranged}, all, together);
+    for (const std::size_t i : {0, 3, 4}) EXPECT_EQ(together[i], alone[0]) << "column " << i;
+    for (const std::size_t i : {1, 2}) EXPECT_EQ(together[i], another_alone[0]) << "column " << i;
+    for (std::int64_t turn = 0; turn < all.end; ++turn) {
+        multiply_all({&arranged}, {turn, turn + 1}, in_turns);
     }
-    EXPECT_EQ(in_turns, out);
-    return out;
+    EXPECT_EQ(in_turns, alone);
+    return alone[0];
 }
 
 void expect_products(const Panel& panel, const Column& column) {
@@ -185,8 +219,9 @@ TEST(CpuStream, OfPlainRowsWorksAtEveryLength) {
                 }
                 for (std::int64_t count = 1; count <= std::int64_t{kRows}; ++count) {
                     float out[kRows + 1] = {7, 7, 7, 7, 7, 7};
+                    float* to = out;
                     kernel.multiply({type, rows.data(), row_size(type, length), count, length},
-                                    Turns::of(count), used, out);
+                                    Turns::of(count), &used, &to, 1);
                     for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r) {
                         double sum = 0, magnitude = 0;
                         for (std::size_t i = 0; i < n; ++i) {

@@ -210,10 +210,13 @@ void run_stream(const Product& product, const StreamKernel& kernel, const Task& 
         const Panel panel = product.panel(matrix, row, cut.rows);
         const std::int64_t begin = unit % cut.units * cut.turns;
         const Turns turns{begin, std::min(begin + cut.turns, Turns::of(panel.count).end)};
-        // The rows come from memory once; for further columns they come from the cache.
-        for (std::int64_t i = matrix * columns; i < (matrix + 1) * columns; ++i) {
-            kernel.multiply(panel, turns, column(i), row_at<float>(product.node, place(i)) + row);
+        const std::byte* from[kMostStreamColumns];
+        float* to[kMostStreamColumns];
+        for (std::int64_t i = 0; i < columns; ++i) {
+            from[i] = column(matrix * columns + i);
+            to[i] = row_at<float>(product.node, place(matrix * columns + i)) + row;
         }
+        kernel.multiply(panel, turns, from, to, static_cast<int>(columns));
     });
 }
 

@@ -247,11 +247,14 @@ private:
 
     void multiply_streams(std::int64_t expert, const Panel& panel, std::int64_t first,
                           std::int64_t row) const {
-        for (std::int64_t c = 0; c < count_of(expert); ++c) {
-            stream_.multiply(panel, Turns::of(panel.count),
-                             stream_.arrange != nullptr ? stream(first + c) : row_of(expert, c),
-                             out_of(expert, c, row));
+        const std::byte* from[kMostStreamColumns];
+        float* to[kMostStreamColumns];
+        const std::int64_t count = count_of(expert);
+        for (std::int64_t c = 0; c < count; ++c) {
+            from[c] = stream_.arrange != nullptr ? stream(first + c) : row_of(expert, c);
+            to[c] = out_of(expert, c, row);
         }
+        stream_.multiply(panel, Turns::of(panel.count), from, to, static_cast<int>(count));
     }
 
     std::byte* strip(std::int64_t number) const {
