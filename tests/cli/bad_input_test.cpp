@@ -105,6 +105,7 @@ TEST_F(BadInput, UnknownDevice) {
     refuses({"verify", "@good.gguf", "--on", "CPU", "--against", "LOOM7"},
             "no device is called 'LOOM7'");
     refuses({"verify", "--device", "LOOM7"}, "device LOOM7 cannot be used");
+    refuses({"verify", "--op", "ADD,WEAVE"}, "there are no cases of 'WEAVE'");
 }
 
 TEST_F(BadInput, BadBudget) {

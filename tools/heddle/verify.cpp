@@ -96,12 +96,26 @@ Result<> apply(const Setting& setting) {
     return setting.target->use_instruction_set(setting.instruction_set);
 }
 
+bool is_same(const std::string& a, const std::string& b) {
+    const auto upper = [](unsigned char c) { return std::toupper(c); };
+    return std::ranges::equal(a, b, {}, upper, upper);
+}
+
 bool is_wanted(const Options& options, const std::string& op) {
-    const auto same = [&](const std::string& wanted) {
-        return std::equal(wanted.begin(), wanted.end(), op.begin(), op.end(),
-                          [](char a, char b) { return std::toupper(a) == std::toupper(b); });
-    };
-    return options.ops.empty() || std::any_of(options.ops.begin(), options.ops.end(), same);
+    return options.ops.empty() || std::ranges::any_of(options.ops, [&](const std::string& wanted) {
+               return is_same(wanted, op);
+           });
+}
+
+/// Fails if an op is wanted that is none of `known`: nothing would be checked, and nothing fail.
+Result<> check_wanted(const Options& options, const std::vector<std::string>& known) {
+    for (const std::string& wanted : options.ops) {
+        const auto is_it = [&](const std::string& name) { return is_same(wanted, name); };
+        if (std::ranges::none_of(known, is_it)) {
+            return failure(Errc::not_found, "there are no cases of '", wanted, "'");
+        }
+    }
+    return ok();
 }
 
 /// A golden case that the CPU declines has failed: the CPU does everything.
@@ -123,19 +137,25 @@ struct Group {
 Result<> for_each_recorded(const Options& options, const std::function<Result<>(Group)>& visit) {
     HEDDLE_TRY_ASSIGN(const auto files, golden::list_case_files(options.golden_directory));
     if (files.empty()) return failure(Errc::not_found, "no cases in ", options.golden_directory);
+    std::vector<std::string> stems;
     for (const std::string& file : files) {
-        const std::string stem = std::filesystem::path(file).stem().string();
-        if (!is_wanted(options, stem)) continue;
-        auto cases = golden::read_case_file(file);
-        if (!cases) return std::move(cases).error().within(file);
-        HEDDLE_TRY(visit({stem, *std::move(cases)}));
+        stems.push_back(std::filesystem::path(file).stem().string());
+    }
+    HEDDLE_TRY(check_wanted(options, stems));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (!is_wanted(options, stems[i])) continue;
+        auto cases = golden::read_case_file(files[i]);
+        if (!cases) return std::move(cases).error().within(files[i]);
+        HEDDLE_TRY(visit({stems[i], *std::move(cases)}));
     }
     return ok();
 }
 
 Result<> for_each_generated(const Options& options, const std::function<Result<>(Group)>& visit) {
-    for (const Op op : generated_ops()) {
-        const std::string name(find_op(op)->name);
+    std::vector<std::string> names;
+    for (const Op op : generated_ops()) names.emplace_back(find_op(op)->name);
+    HEDDLE_TRY(check_wanted(options, names));
+    for (const std::string& name : names) {
         if (!is_wanted(options, name)) continue;
         HEDDLE_TRY_ASSIGN(auto cases, generate_cases(options.seed, options.cases, {&name, 1}));
         HEDDLE_TRY(visit({name, {std::move(cases), {}}}));
@@ -294,8 +314,11 @@ void add_verify(CLI::App& app, int& status) {
         ->check(CLI::Range(1, GGML_MAX_N_THREADS));
     command->add_option("--isa", options->instruction_set,
                         "Instruction sets of the CPU to try: best, all, or a name");
-    command->add_option("--op", options->ops,
-                        "Only cases of this op or graph file; may be given again");
+    command
+        ->add_option("--op", options->ops,
+                     "Only cases of these ops or graph files, such as ADD,MUL_MAT")
+        ->delimiter(',')
+        ->allow_extra_args(false);
     command->add_flag("--no-fusion", options->no_fusion,
                       "Graphs only node by node, not also with nodes computed together");
     command->add_flag("--json", options->json, "Result as JSON");
