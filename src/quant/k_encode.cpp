@@ -53,14 +53,16 @@ template <std::size_t kParts, class WeightsOf>
 void search_parts(Floats<QK_K> x, int max_code, const AffineTrials& trials, WeightsOf weights_of,
                   AffineParts<kParts>& found) {
     constexpr std::size_t kSize = QK_K / kParts;
+    std::array<float, QK_K> weights;
     for (std::size_t part = 0; part < kParts; ++part) {
-        const auto values = x.subspan(kSize * part, kSize);
-        std::array<float, kSize> weights;
-        weights_of(part, values, weights);
-        const Affine line = search_affine(values, weights, max_code, trials,
-                                          std::span(found.codes).subspan(kSize * part, kSize));
-        found.scale[part] = line.scale;
-        found.minimum[part] = line.minimum;
+        weights_of(part, x.subspan(kSize * part, kSize),
+                   std::span(weights).subspan(kSize * part, kSize));
+    }
+    std::array<Affine, kParts> lines;
+    search_affine(x, weights, kSize, max_code, trials, found.codes, lines);
+    for (std::size_t part = 0; part < kParts; ++part) {
+        found.scale[part] = lines[part].scale;
+        found.minimum[part] = lines[part].minimum;
     }
 }
 
@@ -69,7 +71,7 @@ template <std::size_t kParts>
 void search_weighted(Floats<QK_K> x, Floats<QK_K> importance, float energy, int max_code,
                      int max_scale, AffineParts<kParts>& found) {
     std::array<float, kParts> total;
-    const auto weights_of = [&](std::size_t part, auto values, auto& weights) {
+    const auto weights_of = [&](std::size_t part, auto values, auto weights) {
         weigh(values, importance.subspan(values.size() * part, values.size()), energy, weights);
         total[part] = sum_of(weights);
     };
@@ -163,7 +165,7 @@ Block make_affine(Floats<QK_K> x, AffineParts<8>& found) {
 
 template <class Block>
 Block encode_affine(Floats<QK_K> x, const AffineTrials& trials) {
-    const auto weights_of = [](std::size_t, auto values, auto& weights) {
+    const auto weights_of = [](std::size_t, auto values, auto weights) {
         const float typical = std::sqrt(mean_square(values));
         for (std::size_t i = 0; i < values.size(); ++i) weights[i] = typical + std::fabs(values[i]);
     };
@@ -186,11 +188,7 @@ Block encode_affine_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
 block_q6_K search_q6_K(Floats<QK_K> x, std::span<const float> importance) {
     Codes codes;
     std::array<float, 16> scales;
-    for (std::size_t part = 0; part < 16; ++part) {
-        const auto weights = importance.empty() ? importance : importance.subspan(16 * part, 16);
-        scales[part] = search_symmetric(x.subspan(16 * part, 16), weights, 32,
-                                        std::span(codes).subspan(16 * part, 16));
-    }
+    search_symmetric(x, importance, 16, 32, codes, scales);
     const float extreme = extreme_of(scales);
     if (std::fabs(extreme) < 1e-15f) return {};
 
@@ -213,7 +211,7 @@ block_q6_K search_q6_K(Floats<QK_K> x, std::span<const float> importance) {
 
 block_q2_K encode_q2_K(Floats<QK_K> x) {
     const AffineTrials trials{.first = -0.5f, .step = 0.1f, .last = 15, .squared = false};
-    const auto weights_of = [](std::size_t, auto values, auto& weights) {
+    const auto weights_of = [](std::size_t, auto values, auto weights) {
         for (std::size_t i = 0; i < values.size(); ++i) weights[i] = std::fabs(values[i]);
     };
     AffineParts<16> found;
@@ -223,9 +221,9 @@ block_q2_K encode_q2_K(Floats<QK_K> x) {
     return make_q2_K(x, found);
 }
 
-block_q2_K encode_q2_K_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
+block_q2_K encode_q2_K_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
     AffineParts<16> found;
-    search_weighted(x, context.importance, mean_square(x), 3, 15, found);
+    search_weighted(x, importance, mean_square(x), 3, 15, found);
     return make_q2_K(x, found);
 }
 
@@ -245,18 +243,16 @@ block_q3_K encode_q3_K(Floats<QK_K> x) {
     return make_q3_K(x, found);
 }
 
-block_q3_K encode_q3_K_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
+block_q3_K encode_q3_K_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
     const float energy = 2 * mean_square(x);
     ScaledParts found;
+    std::array<float, QK_K> weights;
+    weigh(x, importance, energy, weights);
     std::array<float, 16> total;
     for (std::size_t part = 0; part < 16; ++part) {
-        const auto values = x.subspan(16 * part, 16);
-        std::array<float, 16> weights;
-        weigh(values, context.importance.subspan(16 * part, 16), energy, weights);
-        total[part] = sum_of(weights);
-        found.scale[part] =
-            search_symmetric(values, weights, 4, std::span(found.codes).subspan(16 * part, 16));
+        total[part] = sum_of(std::span(weights).subspan(16 * part, 16));
     }
+    search_symmetric(x, weights, 16, 4, found.codes, found.scale);
     found.unit = search_symmetric(found.scale, total, 32, found.scale_code);
     return make_q3_K(x, found);
 }
@@ -265,22 +261,22 @@ block_q4_K encode_q4_K(Floats<QK_K> x) {
     return encode_affine<block_q4_K>(x, {.first = -1.0f, .step = 0.1f, .last = 20});
 }
 
-block_q4_K encode_q4_K_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
-    return encode_affine_weighted<block_q4_K>(x, context.importance);
+block_q4_K encode_q4_K_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
+    return encode_affine_weighted<block_q4_K>(x, importance);
 }
 
 block_q5_K encode_q5_K(Floats<QK_K> x) {
     return encode_affine<block_q5_K>(x, {.first = -0.5f, .step = 0.1f, .last = 15});
 }
 
-block_q5_K encode_q5_K_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
-    return encode_affine_weighted<block_q5_K>(x, context.importance);
+block_q5_K encode_q5_K_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
+    return encode_affine_weighted<block_q5_K>(x, importance);
 }
 
 block_q6_K encode_q6_K(Floats<QK_K> x) { return search_q6_K(x, {}); }
 
-block_q6_K encode_q6_K_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
-    return search_q6_K(x, context.importance);
+block_q6_K encode_q6_K_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
+    return search_q6_K(x, importance);
 }
 
 }  // namespace heddle::quant

@@ -155,8 +155,8 @@ block_iq4_xs encode_iq4_xs(Floats<QK_K> x, const float* importance) {
 
 block_iq4_xs encode_iq4_xs_plain(Floats<QK_K> x) { return encode_iq4_xs(x, nullptr); }
 
-block_iq4_xs encode_iq4_xs_weighted(Floats<QK_K> x, const Context<QK_K>& context) {
-    return encode_iq4_xs(x, context.importance.data());
+block_iq4_xs encode_iq4_xs_weighted(Floats<QK_K> x, Floats<QK_K> importance) {
+    return encode_iq4_xs(x, importance.data());
 }
 
 constexpr Codec kCodecs[] = {

@@ -42,13 +42,6 @@ struct EncodeRows<kEncode> {
     }
 };
 
-/// What a careful encoder is told about one block besides its values.
-template <std::size_t kCount>
-struct Context {
-    Floats<kCount> importance;
-    float row_mean_square;  ///< mean of x^2 over the whole row
-};
-
 /// The mean of x^2, summed in order.
 inline float mean_square(std::span<const float> x) {
     float sum = 0;
@@ -60,17 +53,15 @@ template <auto kWithImportance, auto kPlain>
 struct EncodeRow;
 
 /// One row with importance, or by the plain encoder where there is none.
-template <class Block, std::size_t kCount,
-          Block (*kWithImportance)(Floats<kCount>, const Context<kCount>&),
+template <class Block, std::size_t kCount, Block (*kWithImportance)(Floats<kCount>, Floats<kCount>),
           Block (*kPlain)(Floats<kCount>)>
 struct EncodeRow<kWithImportance, kPlain> {
     static void run(const float* row, void* blocks, std::int64_t n, const float* importance) {
         if (importance == nullptr) return EncodeRows<kPlain>::run(row, blocks, n);
-        const float energy = mean_square({row, static_cast<std::size_t>(n)});
         auto* to = static_cast<std::byte*>(blocks);
         for (std::int64_t i = 0; i < n; i += kCount, to += sizeof(Block)) {
-            const Context<kCount> context{Floats<kCount>(importance + i, kCount), energy};
-            const Block block = kWithImportance(Floats<kCount>(row + i, kCount), context);
+            const Block block = kWithImportance(Floats<kCount>(row + i, kCount),
+                                                Floats<kCount>(importance + i, kCount));
             std::memcpy(to, &block, sizeof block);
         }
     }

@@ -16,10 +16,18 @@ float extreme_of(std::span<const float> x);
 void weigh(std::span<const float> x, std::span<const float> importance, float energy,
            std::span<float> weights);
 
+/// Below this a group of values counts as zeros.
+inline constexpr float kNothing = 1e-15f;
+
 /// value = scale * (code - half), code in [0, 2 * half - 1]. Tries scales around the one that maps
 /// the extreme element to -half. `weights` may be empty: then x^2. Returns the scale.
 float search_symmetric(std::span<const float> x, std::span<const float> weights, int half,
                        std::span<std::uint8_t> codes);
+
+/// The same for groups of `size` values, of which there are as many as `scales`. Several take
+/// little longer than one.
+void search_symmetric(std::span<const float> x, std::span<const float> weights, std::size_t size,
+                      int half, std::span<std::uint8_t> codes, std::span<float> scales);
 
 /// As `search_symmetric` with weights x^2, but improves the codes one at a time from one start.
 float refine_symmetric(std::span<const float> x, int half, std::span<std::uint8_t> codes);
@@ -41,9 +49,11 @@ struct AffineTrials {
 /// The trials of every encoder that is given an importance.
 inline constexpr AffineTrials kFineTrials{.first = -0.9f, .step = 0.05f, .last = 36};
 
-/// value = scale * code - minimum, code in [0, max_code].
-Affine search_affine(std::span<const float> x, std::span<const float> weights, int max_code,
-                     const AffineTrials& trials, std::span<std::uint8_t> codes);
+/// value = scale * code - minimum, code in [0, max_code], for groups of `size` values, of which
+/// there are as many as `found`.
+void search_affine(std::span<const float> x, std::span<const float> weights, std::size_t size,
+                   int max_code, const AffineTrials& trials, std::span<std::uint8_t> codes,
+                   std::span<Affine> found);
 
 /// value = scale * code, code in [0, max_code], for values that are not negative. Returns the
 /// scale.

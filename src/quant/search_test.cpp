@@ -28,6 +28,14 @@ double loss(std::span<const float> x, std::span<const float> weights,
     return sum;
 }
 
+/// Of one group.
+Affine search_line(std::span<const float> x, std::span<const float> weights, int max_code,
+                   std::span<std::uint8_t> codes) {
+    Affine found;
+    search_affine(x, weights, x.size(), max_code, kFineTrials, codes, {&found, 1});
+    return found;
+}
+
 constexpr std::array<float, 16> kEven{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 TEST(Search, ExtremeKeepsItsSignAndTheFirstOfEquals) {
@@ -64,7 +72,7 @@ TEST(Search, AffineFindsValuesThatAreCodes) {
     std::vector<float> x;
     for (int code = 0; code < 16; ++code) x.push_back(0.5f * static_cast<float>(code) - 2);
     std::array<std::uint8_t, 16> codes;
-    const Affine line = search_affine(x, kEven, 15, kFineTrials, codes);
+    const Affine line = search_line(x, kEven, 15, codes);
     EXPECT_EQ(line.scale, 0.5f);
     EXPECT_EQ(line.minimum, 2.0f);
     for (std::size_t i = 0; i < codes.size(); ++i) EXPECT_EQ(codes[i], i);
@@ -73,10 +81,47 @@ TEST(Search, AffineFindsValuesThatAreCodes) {
 TEST(Search, AffineMinimumIsNeverNegative) {
     for (unsigned seed = 0; seed < 50; ++seed) {
         std::array<std::uint8_t, 16> codes;
-        const Affine line = search_affine(noise(16, 1, 2, seed), kEven, 15, kFineTrials, codes);
+        const Affine line = search_line(noise(16, 1, 2, seed), kEven, 15, codes);
         EXPECT_GE(line.minimum, 0.0f);
         EXPECT_GT(line.scale, 0.0f);
     }
+}
+
+/// Every number of groups, also of zeros and of one value.
+TEST(Search, GroupsAreFoundAsIfAlone) {
+    constexpr std::size_t kSize = 32, kMost = 9;
+    auto x = noise(kSize * kMost, -1, 1, 1);
+    const auto weights = noise(kSize * kMost, 0.1f, 1, 2);
+    std::fill_n(x.begin() + 2 * kSize, kSize, 0.0f);
+    std::fill_n(x.begin() + 5 * kSize, kSize, -0.25f);
+    for (std::size_t groups = 1; groups <= kMost; ++groups) {
+        const auto values = std::span(x).first(kSize * groups);
+        const auto weighted = std::span(weights).first(kSize * groups);
+        std::vector<std::uint8_t> symmetric(kSize * groups, 99), affine = symmetric;
+        std::vector<float> scales(groups, 7);
+        std::vector<Affine> lines(groups, {7, 7});
+        search_symmetric(values, weighted, kSize, 8, symmetric, scales);
+        search_affine(values, weighted, kSize, 15, kFineTrials, affine, lines);
+        for (std::size_t i = 0; i < groups; ++i) {
+            const auto part = [&](auto& all) { return std::span(all).subspan(kSize * i, kSize); };
+            std::array<std::uint8_t, kSize> codes;
+            EXPECT_EQ(search_symmetric(part(x), part(weights), 8, codes), scales[i]);
+            EXPECT_TRUE(std::ranges::equal(codes, part(symmetric))) << i << " of " << groups;
+            const Affine alone = search_line(part(x), part(weights), 15, codes);
+            EXPECT_EQ(alone.scale, lines[i].scale);
+            EXPECT_EQ(alone.minimum, lines[i].minimum);
+            EXPECT_TRUE(std::ranges::equal(codes, part(affine))) << i << " of " << groups;
+        }
+    }
+}
+
+TEST(Search, RangesTooSmallToDivideByHaveCodesOfZero) {
+    std::array<float, 16> x{};
+    x[3] = 1e-38f;
+    std::array<std::uint8_t, 16> codes;
+    codes.fill(9);
+    EXPECT_EQ(search_line(x, kEven, 15, codes).scale, 0);
+    EXPECT_EQ(codes, (std::array<std::uint8_t, 16>{}));
 }
 
 TEST(Search, PositiveIsNoWorseThanTheFirstGuess) {
@@ -100,7 +145,7 @@ TEST(Search, ZerosGetScaleZero) {
     codes.fill(9);
     EXPECT_TRUE(refine_symmetric(zeros, 4, codes) == 0 && all_zero());
     codes.fill(9);
-    EXPECT_TRUE(search_affine(zeros, kEven, 15, kFineTrials, codes).scale == 0 && all_zero());
+    EXPECT_TRUE(search_line(zeros, kEven, 15, codes).scale == 0 && all_zero());
     codes.fill(9);
     EXPECT_TRUE(search_positive(zeros, kEven, 15, codes) == 0 && all_zero());
 }

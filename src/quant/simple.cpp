@@ -2,10 +2,12 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "core/half.hpp"
 #include "ggml-common.h"
 #include "quant/codec.hpp"
+#include "quant/lanes.hpp"
 #include "quant/packing.hpp"
 #include "quant/rounding.hpp"
 #include "quant/rows.hpp"
@@ -103,15 +105,12 @@ Block encode_symmetric(Floats<32> x) {
 }
 
 template <class Block>
-Block search_block_symmetric(Floats<32> x, const Context<32>& context) {
-    std::array<float, 32> weights;
-    weigh(x, context.importance, context.row_mean_square, weights);
-    std::array<std::uint8_t, 32> codes;
-    const float d = search_symmetric(x, weights, (kMaxCode<Block> + 1) / 2, codes);
-    Block block;
-    block.d = f32_to_f16(d);
-    set_codes(block, codes);
-    return block;
+void search_symmetric_blocks(std::span<const float> x, std::span<const float> weights,
+                             std::span<std::uint8_t> codes, std::span<Block> blocks) {
+    std::array<float, kLanes> scales;
+    const auto found = std::span(scales).first(blocks.size());
+    search_symmetric(x, weights, 32, (kMaxCode<Block> + 1) / 2, codes, found);
+    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].d = f32_to_f16(found[i]);
 }
 
 /// q4_1, q5_1: levels from the block's minimum up.
@@ -142,21 +141,41 @@ Block encode_affine(Floats<32> x) {
 }
 
 template <class Block>
-Block search_block_affine(Floats<32> x, const Context<32>& context) {
-    std::array<float, 32> weights;
-    weigh(x, context.importance, context.row_mean_square, weights);
-    std::array<std::uint8_t, 32> codes;
-    const Affine found = search_affine(x, weights, kMaxCode<Block>, kFineTrials, codes);
-    Block block;
-    block.d = f32_to_f16(found.scale);
-    block.m = f32_to_f16(-found.minimum);
-    set_codes(block, codes);
-    return block;
+void search_affine_blocks(std::span<const float> x, std::span<const float> weights,
+                          std::span<std::uint8_t> codes, std::span<Block> blocks) {
+    std::array<Affine, kLanes> lines;
+    const auto found = std::span(lines).first(blocks.size());
+    search_affine(x, weights, 32, kMaxCode<Block>, kFineTrials, codes, found);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        blocks[i].d = f32_to_f16(found[i].scale);
+        blocks[i].m = f32_to_f16(-found[i].minimum);
+    }
 }
 
 template <class Block>
 bool has_finite_scale_and_minimum(const Block& block) {
     return is_finite_half(block.d) && is_finite_half(block.m);
+}
+
+/// One row with importance, several blocks at a time, or by the plain encoder where there is none.
+template <class Block, auto kSearch, auto kPlain>
+void encode_row(const float* row, void* blocks, std::int64_t n, const float* importance) {
+    if (importance == nullptr) return EncodeRows<kPlain>::run(row, blocks, n);
+    const auto size = static_cast<std::size_t>(n);
+    const float energy = mean_square({row, size});
+    std::array<float, 32 * kLanes> weights;
+    std::array<std::array<std::uint8_t, 32>, kLanes> codes;
+    std::array<Block, kLanes> found;
+    for (std::size_t i = 0; i < size; i += weights.size()) {
+        const std::size_t count = std::min(weights.size(), size - i);
+        const std::span x(row + i, count);
+        weigh(x, {importance + i, count}, energy, weights);
+        kSearch(x, std::span(weights).first(count), std::span(codes[0].data(), count),
+                std::span(found).first(count / 32));
+        for (std::size_t k = 0; k < count / 32; ++k) set_codes(found[k], codes[k]);
+        std::memcpy(static_cast<std::byte*>(blocks) + i / 32 * sizeof(Block), found.data(),
+                    count / 32 * sizeof(Block));
+    }
 }
 
 // ---- eight bits -------------------------------------------------------------
@@ -205,11 +224,12 @@ bool has_finite_float_scale(const block_q8_K& block) { return std::isfinite(bloc
 // ---- the list ---------------------------------------------------------------
 template <class Block>
 constexpr Codec symmetric_codec(Type type) {
-    return {.type = type,
-            .decode = DecodeRows<decode_symmetric<Block>>::run,
-            .encode = EncodeRows<encode_symmetric<Block>>::run,
-            .encode_row = EncodeRow<search_block_symmetric<Block>, encode_symmetric<Block>>::run,
-            .first_bad_block = FirstBadBlock<has_finite_scale<Block>>::run};
+    return {
+        .type = type,
+        .decode = DecodeRows<decode_symmetric<Block>>::run,
+        .encode = EncodeRows<encode_symmetric<Block>>::run,
+        .encode_row = encode_row<Block, search_symmetric_blocks<Block>, encode_symmetric<Block>>,
+        .first_bad_block = FirstBadBlock<has_finite_scale<Block>>::run};
 }
 
 template <class Block>
@@ -217,7 +237,7 @@ constexpr Codec affine_codec(Type type) {
     return {.type = type,
             .decode = DecodeRows<decode_affine<Block>>::run,
             .encode = EncodeRows<encode_affine<Block>>::run,
-            .encode_row = EncodeRow<search_block_affine<Block>, encode_affine<Block>>::run,
+            .encode_row = encode_row<Block, search_affine_blocks<Block>, encode_affine<Block>>,
             .first_bad_block = FirstBadBlock<has_finite_scale_and_minimum<Block>>::run};
 }
 
