@@ -9,7 +9,6 @@
 #define HEDDLE_CPU_LANES_MATH_HPP
 #endif
 
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 #include <math.h>  // the C functions: the inline ones of <cmath> would be compiled per instruction set
 
@@ -77,6 +76,21 @@ HWY_INLINE hn::Vec256<float> fraction_of(hn::Vec256<float> x) {
 template <std::size_t N>
 HWY_INLINE hn::Vec128<float, N> fraction_of(hn::Vec128<float, N> x) {
     return {_mm_reduce_ps(x.raw, kFromBelow)};
+}
+
+/// x = 2^n m with a whole number n and m from 1 to 2. n is minus infinity for 0, and infinity for
+/// infinity, where m is 1; m is NaN for negative x.
+HWY_INLINE hn::Vec512<float> exponent_of(hn::Vec512<float> x) { return {_mm512_getexp_ps(x.raw)}; }
+HWY_INLINE hn::Vec512<float> mantissa_of(hn::Vec512<float> x) {
+    return {_mm512_getmant_ps(x.raw, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan)};
+}
+
+/// Entries of a table by the lowest digits of `index`.
+HWY_INLINE hn::Vec512<float> look_up(const float (&table)[16], hn::Vec512<std::uint32_t> index) {
+    return {_mm512_permutexvar_ps(index.raw, _mm512_load_ps(table))};
+}
+HWY_INLINE hn::Vec512<float> look_up(const float (&table)[32], hn::Vec512<std::uint32_t> index) {
+    return {_mm512_permutex2var_ps(_mm512_load_ps(table), index.raw, _mm512_load_ps(table + 16))};
 }
 #endif
 
@@ -260,45 +274,6 @@ HWY_INLINE V tanh_of(D d, V x, const ExpConstants& c = {}) {
     return hn::Div(half, hn::Add(half, hn::Set(d, c.one)));
 }
 
-template <class D, class V>
-HWY_INLINE V log_of(D d, V x) {
-    const hn::Rebind<std::uint32_t, D> du;
-    const auto infinity = hn::BitCast(d, hn::Set(du, 0x7f800000u));
-    const auto nan = hn::BitCast(d, hn::Set(du, 0x7fc00000u));
-    const auto zero = hn::Zero(d);
-    V y = hn::Log(d, x);
-    y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
-    y = hn::IfThenElse(hn::Lt(x, zero), nan, y);
-    return hn::IfThenElse(hn::Or(hn::Eq(x, infinity), hn::IsNaN(x)), x, y);
-}
-
-/// x / 2 * (1 + erf(x / sqrt 2)), to 20 units in the last place for x from -4 on. It is max(x, 0) -
-/// z N(-z) with z = |x| and the normal distribution N(-z) = e^(-z^2 / 2) t P(t), t = 1 / (1 + 0.305
-/// z). The polynomial P was fitted to 9.4e-8 of it for z up to 13, from where on the power is 0.
-template <class D, class V>
-HWY_INLINE V gelu_erf_of(D d, V x, const PowerConstants& c = {}) {
-    const V z = at_most(d, hn::Abs(x), 20.0f), one = hn::Set(d, c.one);
-    const V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.305f), one));
-    const V power = exp2_of(d, hn::Mul(hn::Mul(z, hn::Set(d, -0.721347520f)), z), c);
-    V p = hn::MulAdd(hn::Set(d, 0.0366991556f), t, hn::Set(d, -0.152988165f));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.185716651f));
-    p = hn::MulAdd(p, t, hn::Set(d, -0.037976626f));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.121021587f));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.103420891f));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.122466817f));
-    p = hn::MulAdd(p, t, hn::Set(d, 0.121639736f));
-    return hn::NegMulAdd(hn::Mul(z, t), hn::Mul(p, power), hn::Max(x, hn::Zero(d)));
-}
-
-/// ln(1 + e^x), and x itself where the difference is lost.
-template <class D, class V>
-HWY_INLINE V softplus_of(D d, V x, const ExpConstants& c = {}) {
-    const auto limit = hn::Set(d, 20.0f);
-    const V bounded = hn::Min(x, limit);
-    const V y = hn::Log1p(d, exp_of(d, bounded, c));
-    return hn::IfThenElse(hn::Gt(x, limit), x, hn::IfThenElse(hn::IsNaN(x), x, y));
-}
-
 /// To the nearest integer, halves away from zero.
 template <class D, class V>
 HWY_INLINE V round_of(D d, V x) {
@@ -308,13 +283,17 @@ HWY_INLINE V round_of(D d, V x) {
     return hn::IfThenElse(up, moved, whole);
 }
 
-/// Angles up to here are reduced exactly enough.
+/// Angles up to kAngleLimit are reduced exactly enough, by multiples of parts whose sum is pi.
 #if HWY_NATIVE_FMA
 inline constexpr float kAngleLimit = 500000.0f;
-inline constexpr float kQuarter[] = {0x1.921fb6p+0f, -0x1.777a5cp-25f};
+struct PiParts {
+    float parts[2] = {0x1.921fb6p+1f, -0x1.777a5cp-24f};
+};
 #else  // products with the first two parts are exact
 inline constexpr float kAngleLimit = 50000.0f;
-inline constexpr float kQuarter[] = {0x1.92p+0f, 0x1.fap-12f, 0x1.54442ep-20f};
+struct PiParts {
+    float parts[3] = {0x1.92p+1f, 0x1.fap-11f, 0x1.54442ep-19f};
+};
 #endif
 
 /// Minus 0 in the third and fourth quarters of the circle, else 0: what to turn a sign with.
@@ -332,7 +311,7 @@ HWY_INLINE void moderate_sin_cos(D d, V x, V& sine, V& cosine) {
     const V shifted = hn::MulAdd(x, hn::Set(d, 0.636619772f), magic);
     const V quarters = hn::Sub(shifted, magic);
     V r = x;
-    for (const float part : kQuarter) r = hn::NegMulAdd(quarters, hn::Set(d, part), r);
+    for (const float part : PiParts().parts) r = hn::NegMulAdd(quarters, hn::Set(d, part / 2), r);
     const V square = hn::Mul(r, r);
     V odd = hn::Set(d, -0.000195621004f);
     odd = hn::MulAdd(odd, square, hn::Set(d, 0.00833262317f));
@@ -369,20 +348,6 @@ HWY_INLINE void sin_cos_of(D d, V x, V& sine, V& cosine) {
     }
     sine = hn::LoadU(d, sines);
     cosine = hn::LoadU(d, cosines);
-}
-
-template <class D, class V>
-HWY_INLINE V sin_of(D d, V x) {
-    V sine = x, cosine = x;
-    sin_cos_of(d, x, sine, cosine);
-    return sine;
-}
-
-template <class D, class V>
-HWY_INLINE V cos_of(D d, V x) {
-    V sine = x, cosine = x;
-    sin_cos_of(d, x, sine, cosine);
-    return cosine;
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE

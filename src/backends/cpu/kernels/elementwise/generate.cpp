@@ -1,12 +1,73 @@
 #include "ops/generate.hpp"
 
-#include <algorithm>
 #include <cmath>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/elementwise/generate.cpp"
+#include <hwy/foreach_target.h>  // compiles this file once per instruction set
+#include <hwy/highway.h>
+
 #include "backends/cpu/kernels/elementwise/spans.hpp"
+#include "backends/cpu/kernels/lanes.hpp"
+#include "backends/cpu/kernels/lanes_math.hpp"
 #include "core/half.hpp"
 
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+
+template <class T>
+void fill(T* y, std::int64_t n, T value) {
+    const hn::ScalableTag<T> d;
+    const std::int64_t step = lane_count(d);
+    const auto values = hn::Set(d, value);
+    std::int64_t i = 0;
+    for (; i + step <= n; i += step) hn::StoreU(values, d, y + i);
+    for (; i < n; ++i) y[i] = value;
+}
+
+void fill_floats(float* y, std::int64_t n, float value) { fill(y, n, value); }
+void fill_halves(std::uint16_t* y, std::int64_t n, std::uint16_t value) { fill(y, n, value); }
+
+/// y[i] = start + step i, for i from `begin` to `end`.
+void count_in_steps(float* y, std::int64_t begin, std::int64_t end, float start, float step) {
+    const Floats d;
+    const hn::Rebind<std::int32_t, Floats> di;
+    const std::int64_t lanes = lane_count(d);
+    const std::int64_t limit = hwy::LimitsMax<std::int32_t>();  // of indices in lanes
+    const std::int64_t whole = end < limit ? end : limit;
+    const auto first = hn::Set(d, start), steps = hn::Set(d, step);
+    std::int64_t i = begin;
+    for (; i + lanes <= whole; i += lanes) {
+        const auto index = hn::ConvertTo(d, hn::Iota(di, static_cast<std::int32_t>(i)));
+        hn::StoreU(hn::Add(first, hn::Mul(steps, index)), d, y + i);
+    }
+    for (; i < end; ++i) y[i] = start + step * static_cast<float>(i);
+}
+
+/// Cosines of t times the frequencies in the first half of y, sines in the second.
+void embed_timestep(float t, const float* frequencies, std::int64_t half, float* y) {
+    const auto embed = [=](auto d, std::int64_t j) HWY_ATTR {
+        auto sine = hn::Zero(d), cosine = sine;
+        sin_cos_of(d, hn::Mul(hn::Set(d, t), hn::LoadU(d, frequencies + j)), sine, cosine);
+        hn::StoreU(cosine, d, y + j);
+        hn::StoreU(sine, d, y + half + j);
+    };
+    const Floats d;
+    const std::int64_t step = lane_count(d);
+    std::int64_t j = 0;
+    for (; j + step <= half; j += step) embed(d, j);
+    for (; j < half; ++j) embed(hn::CappedTag<float, 1>(), j);
+}
+
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace heddle::cpu {
+HWY_EXPORT(fill_floats);
+HWY_EXPORT(fill_halves);
+HWY_EXPORT(count_in_steps);
+HWY_EXPORT(embed_timestep);
 namespace {
 
 // ---- FILL ----
@@ -21,9 +82,9 @@ void run_fill(const Tensor& node, const Task& task) {
     const std::uint16_t half = f32_to_f16(value);
     for_spans(node, node, task, [&](const std::byte*, std::byte* y, std::int64_t n) {
         if (node.type == GGML_TYPE_F32) {
-            std::fill_n(reinterpret_cast<float*>(y), n, value);
+            HWY_DYNAMIC_DISPATCH(fill_floats)(reinterpret_cast<float*>(y), n, value);
         } else {
-            std::fill_n(reinterpret_cast<std::uint16_t*>(y), n, half);
+            HWY_DYNAMIC_DISPATCH(fill_halves)(reinterpret_cast<std::uint16_t*>(y), n, half);
         }
     });
 }
@@ -44,11 +105,9 @@ std::string_view arange_objection(const Tensor& node) {
 
 void run_arange(const Tensor& node, const Task& task) {
     const auto params = unpack<ops::Arange::Params>(node);
-    auto* y = static_cast<float*>(node.data);
     const Range range = share_elements(task, count_elements(node));
-    for (std::int64_t i = range.begin; i < range.end; ++i) {
-        y[i] = params.start + params.step * static_cast<float>(i);
-    }
+    HWY_DYNAMIC_DISPATCH(count_in_steps)
+    (static_cast<float*>(node.data), range.begin, range.end, params.start, params.step);
 }
 
 Demand arange_demand(const Tensor& node, int threads) { return spans_demand(node, threads, 2); }
@@ -65,22 +124,34 @@ std::string_view timestep_objection(const Tensor& node) {
     return has_packed_rows(node) ? "" : "rows are not dense";
 }
 
-/// Cosines in the first half of a row, sines in the second; an odd element at the end is 0.
+/// Frequencies are the same for all timesteps. Each task computes them for itself, in scratch of
+/// whole cache lines.
+std::int64_t frequency_bytes(const Tensor& node) {
+    const std::int64_t bytes = node.ne[0] / 2 * static_cast<std::int64_t>(sizeof(float));
+    return (bytes + 63) / 64 * 64;
+}
+
+/// An odd element at the end of a row is 0.
 void run_timestep(const Tensor& node, const Task& task) {
     const auto params = unpack<ops::TimestepEmbedding::Params>(node);
     const std::int64_t half = params.dim / 2;
     const float decay = -std::log(static_cast<float>(params.max_period));
+    auto* frequencies = reinterpret_cast<float*>(task.scratch + task.index * frequency_bytes(node));
+    for (std::int64_t j = 0; j < half; ++j) {
+        frequencies[j] = std::exp(decay * static_cast<float>(j) / static_cast<float>(half));
+    }
     for_rows(node, task.share(row_count(node)), [&](const Row& row) {
-        const float t = *at<const float>(*node.src[0], row.i1);
         float* y = row_at<float>(node, row);
-        for (std::int64_t j = 0; j < half; ++j) {
-            const float frequency =
-                std::exp(decay * static_cast<float>(j) / static_cast<float>(half));
-            y[j] = std::cos(t * frequency);
-            y[j + half] = std::sin(t * frequency);
-        }
+        HWY_DYNAMIC_DISPATCH(embed_timestep)
+        (*at<const float>(*node.src[0], row.i1), frequencies, half, y);
         if (params.dim % 2 != 0) y[2 * half] = 0;
     });
+}
+
+Demand timestep_demand(const Tensor& node, int threads) {
+    const double flops = 20.0 * static_cast<double>(element_count(node));
+    const int tasks = worthwhile_tasks(0, flops, row_count(node), threads);
+    return {.tasks = tasks, .scratch = static_cast<std::size_t>(tasks * frequency_bytes(node))};
 }
 
 }  // namespace
@@ -98,6 +169,8 @@ extern const Kernel kArange{.name = "arange",
 extern const Kernel kTimestepEmbedding{.name = "timestep_embedding",
                                        .op = GGML_OP_TIMESTEP_EMBEDDING,
                                        .objection = timestep_objection,
-                                       .run = run_timestep};
+                                       .run = run_timestep,
+                                       .demand = timestep_demand};
 
 }  // namespace heddle::cpu
+#endif

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
+#include "backends/cpu/kernels/lanes_erf.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/lanes_sigmoid.hpp"
 
@@ -38,7 +39,7 @@ struct Swiglu {
 };
 
 struct GegluErf {
-    PowerConstants c = PowerConstants::held();
+    GeluErfConstants c = GeluErfConstants::held();
 
     template <class D, class V>
     HWY_INLINE V operator()(D d, V x, V g) const {

@@ -6,7 +6,8 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
-#include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/lanes_angle.hpp"
+#include "backends/cpu/kernels/lanes_log.hpp"
 #include "ops/clamp.hpp"
 #include "ops/leaky_relu.hpp"
 
@@ -22,15 +23,18 @@ void sqrt(const Tensor& node, const Task& task) {
 }
 
 void log(const Tensor& node, const Task& task) {
-    map_node(node, task, [](auto d, auto x) HWY_ATTR { return log_of(d, x); });
+    const auto c = LogConstants::held();
+    map_node(node, task, [c](auto d, auto x) HWY_ATTR { return log_of(d, x, c); });
 }
 
 void sin(const Tensor& node, const Task& task) {
-    map_node(node, task, [](auto d, auto x) HWY_ATTR { return sin_of(d, x); });
+    const auto c = AngleConstants::held();
+    map_node(node, task, [c](auto d, auto x) HWY_ATTR { return sin_of(d, x, c); });
 }
 
 void cos(const Tensor& node, const Task& task) {
-    map_node(node, task, [](auto d, auto x) HWY_ATTR { return cos_of(d, x); });
+    const auto c = AngleConstants::held();
+    map_node(node, task, [c](auto d, auto x) HWY_ATTR { return cos_of(d, x, c); });
 }
 
 /// A NaN becomes `max`; where min > max everything becomes `min`.

@@ -6,6 +6,8 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
+#include "backends/cpu/kernels/lanes_erf.hpp"
+#include "backends/cpu/kernels/lanes_log.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/lanes_sigmoid.hpp"
 
@@ -38,14 +40,14 @@ HEDDLE_UNARY(Elu, hn::IfThenElse(hn::Gt(x, zero), x, expm1_of(d, x, c)));
 HEDDLE_UNARY_WITH(swish_constants(1), Sigmoid, sigmoid_of(d, x, c));
 HEDDLE_UNARY_WITH(GrowthConstants::held(1), Gelu, gelu_of(d, x, c));
 HEDDLE_UNARY_WITH(swish_constants(kGeluQuick), GeluQuick, swish_of(d, x, c));
-HEDDLE_UNARY_WITH(PowerConstants::held(), GeluErf, gelu_erf_of(d, x, c));
+HEDDLE_UNARY_WITH(GeluErfConstants::held(), GeluErf, gelu_erf_of(d, x, c));
 HEDDLE_UNARY_WITH(swish_constants(1), Silu, swish_of(d, x, c));
 HEDDLE_UNARY(HardSigmoid,
              hn::Min(one, hn::Max(zero, hn::Div(hn::Add(x, hn::Set(d, 3.0f)), hn::Set(d, 6.0f)))));
 HEDDLE_UNARY(HardSwish, hn::Mul(x, HardSigmoid()(d, x)));
 HEDDLE_UNARY(Exp, exp_of(d, x, c));
 HEDDLE_UNARY(Expm1, expm1_of(d, x, c));
-HEDDLE_UNARY(Softplus, softplus_of(d, x, c));
+HEDDLE_UNARY_WITH(SoftplusConstants::held(), Softplus, softplus_of(d, x, c));
 HEDDLE_UNARY(Floor, hn::Floor(x));
 HEDDLE_UNARY(Ceil, hn::Ceil(x));
 HEDDLE_UNARY(Round, round_of(d, x));
