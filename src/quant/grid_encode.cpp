@@ -30,7 +30,7 @@ struct Iq2Xxs : Iq2 {
     static constexpr Type type = GGML_TYPE_IQ2_XXS;
     static constexpr int sub_block = 32, trials = 6;
     static constexpr bool even_signs = true;
-    static constexpr float nothing = 1e-15f, variance = 1;
+    static constexpr float nothing = kNothing, variance = 1;
     static constexpr Refit refit = Refit::always;
 
     static float reference(Magnitudes u, Magnitudes w, float) {
@@ -55,7 +55,7 @@ struct Iq2Xs : Iq2 {
     static constexpr Type type = GGML_TYPE_IQ2_XS;
     static constexpr int sub_block = 16;
     static constexpr bool even_signs = true;
-    static constexpr float nothing = 1e-15f, variance = 1;
+    static constexpr float nothing = kNothing, variance = 1;
 
     static void pack(const GridChoice& choice, unsigned code, std::size_t part, Block& block) {
         for (std::size_t g = 0; g < 2; ++g) {

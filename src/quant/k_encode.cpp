@@ -190,7 +190,7 @@ block_q6_K search_q6_K(Floats<QK_K> x, std::span<const float> importance) {
     std::array<float, 16> scales;
     search_symmetric(x, importance, 16, 32, codes, scales);
     const float extreme = extreme_of(scales);
-    if (std::fabs(extreme) < 1e-15f) return {};
+    if (std::fabs(extreme) < kNothing) return {};
 
     block_q6_K block;
     const float r = -128 / extreme;

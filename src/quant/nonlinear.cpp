@@ -18,9 +18,6 @@ namespace {
 constexpr std::array<float, 16> kLevels{-127, -104, -83, -65, -49, -35, -22, -10,
                                         1,    13,   25,  38,  53,  69,  89,  113};
 
-/// Below this a group of values counts as zeros.
-constexpr float kNothing = 1e-15f;
-
 using Codes32 = std::array<std::uint8_t, 32>;
 
 /// The codes of the levels nearest to r * x; of two as near the upper one.
