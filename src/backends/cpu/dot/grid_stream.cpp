@@ -118,7 +118,7 @@ HWY_INLINE hn::Vec<PairLanes> scales_at(const std::int16_t* from) {
 template <class Format, class Products, int kVector = 0, int kColumns>
 HWY_INLINE void add_vectors(const std::int8_t* book, const std::byte* from,
                             const Unpacked& unpacked, const ColumnBlock* const (&columns)[kColumns],
-                            std::int64_t i, hn::Vec<WordLanes> (&sums)[kColumns]) {
+                            std::int64_t i, ColumnSums<WordLanes, kColumns>& sums) {
     if constexpr (kVector < kVectors) {
         constexpr int kFirst = kVector * kBytes;
         hn::Vec<ByteLanes> codes = look_up_rows<Format, kFirst>(book, from, unpacked);
@@ -140,21 +140,15 @@ template <class Format, class Products, int kColumns>
 struct RowSums {
     using Part = hn::FixedTag<std::int32_t, 4>;
 
-    hn::Vec<FloatLanes> total[kColumns];
-    hn::Vec<Quad> rest[kColumns];
+    ColumnSums<FloatLanes, kColumns> total;
+    ColumnSums<Quad, kColumns> rest;
 
-    HWY_INLINE RowSums() {
-        for (int c = 0; c < kColumns; ++c) {
-            total[c] = hn::Zero(FloatLanes());
-            rest[c] = hn::Zero(Quad());
-        }
-    }
+    HWY_INLINE RowSums() {}  // for the instruction set: a default one would not be
 
     /// Block `i` of each column; `from` is that of the row.
     HWY_INLINE void add(const std::int8_t* book, const std::byte* from, const Unpacked& unpacked,
                         const ColumnBlock* const (&columns)[kColumns], std::int64_t i) {
-        hn::Vec<WordLanes> sums[kColumns];
-        for (int c = 0; c < kColumns; ++c) sums[c] = hn::Zero(WordLanes());
+        ColumnSums<WordLanes, kColumns> sums;
         add_vectors<Format, Products>(book, from, unpacked, columns, i, sums);
         const float own = half_to_float(Format::half(from));
         for (int c = 0; c < kColumns; ++c) {

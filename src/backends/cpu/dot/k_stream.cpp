@@ -59,7 +59,7 @@ using ColumnBlocks = const ColumnBlock* const (&)[kColumns];
 
 template <class Format, class Products, int kVector = 0, int kColumns>
 HWY_INLINE void add_vectors(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i,
-                            const std::int16_t* scales, hn::Vec<WordLanes> (&sums)[kColumns]) {
+                            const std::int16_t* scales, ColumnSums<WordLanes, kColumns>& sums) {
     if constexpr (kVector < kVectors) {
         const auto eight = hn::LoadDup128(PairLanes(), scales + Lookup<Format>::first(kVector));
         const auto order = hn::Load(ByteLanes(), kLookup<Format>.order[kVector]);
@@ -93,20 +93,14 @@ struct RowSums {
     using Parts = SixteenWords::Parts;
     static constexpr bool kHasMinima = requires { &Block::dmin; };
 
-    hn::Vec<FloatLanes> total[kColumns];
-    hn::Vec<Parts> rest[kColumns];
+    ColumnSums<FloatLanes, kColumns> total;
+    ColumnSums<Parts, kColumns> rest;
 
-    HWY_INLINE RowSums() {
-        for (int c = 0; c < kColumns; ++c) {
-            total[c] = hn::Zero(FloatLanes());
-            rest[c] = hn::Zero(Parts());
-        }
-    }
+    HWY_INLINE RowSums() {}  // for the instruction set: a default one would not be
 
     /// Block `i` of each column; `from` is that of the row.
     HWY_INLINE void add(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i) {
-        hn::Vec<WordLanes> sums[kColumns];
-        for (int c = 0; c < kColumns; ++c) sums[c] = hn::Zero(WordLanes());
+        ColumnSums<WordLanes, kColumns> sums;
         if constexpr (Format::kGroup == QK_K) {
             for (int c = 0; c < kColumns; ++c) {
                 sums[c] = Products::add_scaled(sum_pairs<Format>(from, columns[c][i]),
@@ -131,7 +125,7 @@ struct RowSums {
 
 private:
     HWY_INLINE void add(const std::byte* from, ColumnBlocks<kColumns> columns, std::int64_t i,
-                        const hn::Vec<WordLanes> (&sums)[kColumns], SixteenWords below) {
+                        const ColumnSums<WordLanes, kColumns>& sums, SixteenWords below) {
         const auto own = units_of(from);
         for (int c = 0; c < kColumns; ++c) {
             const auto units = hn::Mul(own, hn::Set(Quad(), columns[c][i].scale));

@@ -146,15 +146,10 @@ template <class Format, class Products, int kColumns>
 struct RowSums {
     using Group = ColumnGroup<Format::kScales>;
 
-    hn::Vec<FloatLanes> total[kColumns];
-    hn::Vec<Quad> rest[kColumns];
+    ColumnSums<FloatLanes, kColumns> total;
+    ColumnSums<Quad, kColumns> rest;
 
-    HWY_INLINE RowSums() {
-        for (int c = 0; c < kColumns; ++c) {
-            total[c] = hn::Zero(FloatLanes());
-            rest[c] = hn::Zero(Quad());
-        }
-    }
+    HWY_INLINE RowSums() {}  // for the instruction set: a default one would not be
 
     /// Group `g` of each column; `from` is that of the row.
     HWY_INLINE void add(const std::byte* from, const Group* const (&columns)[kColumns],

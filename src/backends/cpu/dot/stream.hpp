@@ -40,8 +40,8 @@ struct RowsInThirds {
 /// The kernel for rows of `type` on the instruction set in use; empty where there is none.
 StreamKernel stream_kernel_of(Type type);
 
-/// Columns that no kernel exceeds. Rows that need little unpacking have fewer, and fewer still where
-/// bytes are multiplied in one instruction: strips gain more by it.
+/// Columns that no kernel exceeds. Rows that need little unpacking have fewer, and fewer still
+/// where bytes are multiplied in one instruction: strips gain more by it.
 inline constexpr std::int64_t kMostStreamColumns = 6;
 inline constexpr std::int64_t kMostPairedColumns = 3;
 inline constexpr std::int64_t kMostFusedColumns = 2;

@@ -59,6 +59,18 @@ HWY_INLINE hn::Vec<CodeLanes> look_up_lanes(const std::int8_t (&levels)[16],
     return hn::TableLookupBytes(table, hn::BitCast(CodeLanes(), nibbles));
 }
 
+/// A sum for each of a few columns, from zero on.
+template <class D, int kColumns>
+struct ColumnSums {
+    HWY_INLINE ColumnSums() {
+        for (auto& sum : sums) sum = hn::Zero(D());
+    }
+    HWY_INLINE hn::Vec<D>& operator[](int column) { return sums[column]; }
+    HWY_INLINE const hn::Vec<D>& operator[](int column) const { return sums[column]; }
+
+    hn::Vec<D> sums[kColumns];
+};
+
 // ---- products ----------------------------------------------------------------------------------
 
 /// Sums of two products each, of bytes up to 127 and codes of a column.
