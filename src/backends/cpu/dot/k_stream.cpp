@@ -158,9 +158,10 @@ struct Stream {
         for_rows_in_thirds(panel, turns, [&](const RowsInThirds& rows) HWY_ATTR {
             const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
             RowSums<Format, Products, kColumns> sums0, sums1, sums2;
+            constexpr std::size_t kSize = sizeof(typename Format::Block);
             for (std::int64_t i = 0; i < count; ++i) {
-                const std::size_t block =
-                    static_cast<std::size_t>(i) * sizeof(typename Format::Block);
+                const std::size_t block = static_cast<std::size_t>(i) * kSize;
+                fetch_ahead<kColumns, kSize>(row0 + block, row1 + block, row2 + block);
                 sums0.add(row0 + block, columns, i);
                 sums1.add(row1 + block, columns, i);
                 sums2.add(row2 + block, columns, i);

@@ -207,6 +207,7 @@ struct Stream {
             const std::byte *row0 = rows.row[0], *row1 = rows.row[1], *row2 = rows.row[2];
             Sums sums0, sums1, sums2;
             for (std::int64_t g = 0; g < count; ++g, row0 += kSize, row1 += kSize, row2 += kSize) {
+                fetch_ahead<kColumns, kSize>(row0, row1, row2);
                 sums0.add(row0, groups, g);
                 sums1.add(row1, groups, g);
                 sums2.add(row2, groups, g);

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/dot/block_dot.hpp"
 #include "backends/cpu/dot/byte_products.hpp"
+#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/stream.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,6 +71,20 @@ struct ColumnSums {
 
     hn::Vec<D> sums[kColumns];
 };
+
+/// Asks for what three rows have further on, as much as is multiplied next. Where there is more
+/// than one column the processor does not run so far ahead by itself.
+template <int kColumns, std::size_t kSize>
+HWY_INLINE void fetch_ahead(const std::byte* row0, const std::byte* row1, const std::byte* row2) {
+    constexpr std::size_t kAhead = 2048;
+    if constexpr (kColumns > 1) {
+        for (std::size_t i = kAhead; i < kAhead + kSize; i += 64) {
+            fetch_soon(row0 + i);
+            fetch_soon(row1 + i);
+            fetch_soon(row2 + i);
+        }
+    }
+}
 
 // ---- products ----------------------------------------------------------------------------------
 
