@@ -188,6 +188,39 @@ TEST(Conv2dDw, SlidesOneKernelPerChannelInEitherMemoryOrder) {
     }
 }
 
+TEST(Conv2dDw, ServesEveryWindow) {
+    struct Case {
+        std::int64_t across, down;  // of the kernel
+        Sliding<2> window;
+    };
+    for (const Case& c : {
+             Case{3, 3, {{1, 1}, {1, 1}, {1, 1}}},   // what has code of its own
+             Case{3, 3, {{1, 1}, {0, 3}, {1, 1}}},   // and whole rows outside
+             Case{3, 3, {{2, 2}, {1, 1}, {1, 1}}},   //
+             Case{5, 5, {{1, 1}, {2, 2}, {1, 1}}},   //
+             Case{7, 2, {{2, 1}, {3, 0}, {1, 1}}},   //
+             Case{3, 3, {{1, 1}, {2, 2}, {2, 2}}},   // taps apart
+             Case{2, 2, {{3, 4}, {0, 0}, {1, 1}}},   // gaps between windows
+             Case{3, 3, {{1, 2}, {-1, 0}, {1, 1}}},  // less than all of x
+             Case{3, 3, {{1, 1}, {40, 1}, {1, 1}}},  // mostly zeros
+         }) {
+        for (const std::int64_t width : {9, 48, 75}) {
+            Workbench bench;
+            Tensor* rows_kernel = bench.random(GGML_TYPE_F32, {c.across, c.down, 1, 3});
+            Tensor* rows = bench.random(GGML_TYPE_F32, {width, 10, 3, 2});
+            Tensor* channels_kernel = bench.permuted(
+                bench.random(GGML_TYPE_F32, {85, 1, c.across, c.down}), {3, 2, 0, 1});
+            Tensor* channels =
+                bench.permuted(bench.random(GGML_TYPE_F32, {85, width, 6, 1}), {2, 0, 1, 3});
+            for (const Tensor* node :
+                 {bench.node<Conv2dDw>(c.window, {rows_kernel, rows}),
+                  bench.node<Conv2dDw>(c.window, {channels_kernel, channels})}) {
+                expect_result(bench, *node, expected_depthwise(*node), 1e-6, 3e-6);
+            }
+        }
+    }
+}
+
 TEST(Conv2dDw, DeclinesOtherLayouts) {
     Workbench bench;
     Tensor* kernel = bench.random(GGML_TYPE_F32, {3, 3, 1, 4});
@@ -210,7 +243,11 @@ TEST(ConvTranspose1d, AddsScaledKernelsStrideByStride) {
     };
     for (const Case& c :
          {Case{3, 2, 4, 20, 1}, Case{4, 3, 5, 33, 2}, Case{2, 1, 3, 7, 5}, Case{16, 2, 3, 1300, 8},
-          Case{1337, 2, 2, 3, 1}, Case{5, 3, 2, 1, 1000}, Case{1, 1, 1, 1, 1}}) {
+          Case{1337, 2, 2, 3, 1}, Case{5, 3, 2, 1, 1000}, Case{1, 1, 1, 1, 1},
+          // As matrix products: several pieces, taps that do not fill their strides, gaps, and
+          // more to sum over than is packed at once.
+          Case{8, 20, 24, 100, 4}, Case{7, 13, 6, 150, 3}, Case{2, 5, 4, 90, 5},
+          Case{3, 4, 700, 70, 1}}) {
         for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {
             Workbench bench;
             Tensor* kernel = bench.random(type, {c.taps, c.out, c.in, 1});
@@ -224,7 +261,8 @@ TEST(ConvTranspose1d, AddsScaledKernelsStrideByStride) {
                         value_at(*kernel, k, oc, ic) * seen(value_at(*x, l, ic), type);
                 }
             });
-            expect_result(bench, *node, expected, kRelative, kAbsolute);
+            const bool is_long = c.in > 100;  // thousands of products
+            expect_result(bench, *node, expected, kRelative, is_long ? 1e-4 : kAbsolute);
         }
     }
 }
@@ -254,7 +292,9 @@ TEST(ConvTranspose2d, ServesAllBatches) {
     };
     for (const Case& c :
          {Case{{3, 2, 4, 5}, {9, 7, 5, 2}, 1}, Case{{2, 2, 3, 4}, {40, 3, 4, 1}, 2},
-          Case{{3, 4, 2, 3}, {5, 6, 3, 3}, 3}, Case{{1, 1, 1, 1}, {4, 4, 1, 1}, 4}}) {
+          Case{{3, 4, 2, 3}, {5, 6, 3, 3}, 3}, Case{{1, 1, 1, 1}, {4, 4, 1, 1}, 4},
+          Case{{3, 3, 14, 10}, {33, 5, 10, 2}, 2}, Case{{2, 1, 7, 5}, {19, 8, 5, 2}, 3},
+          Case{{2, 4, 30, 9}, {12, 11, 9, 1}, 2}}) {
         for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16}) {
             Workbench bench;
             Tensor* kernel = bench.random(type, c.kernel);
@@ -281,6 +321,21 @@ TEST(ConvTranspose2d, ServesAllBatches) {
                 expect_result(bench, *node, expected, kRelative, kAbsolute);
             }
         }
+    }
+}
+
+TEST(ConvTranspose2d, GivesTheSameBitsForAnyNumberOfTasks) {
+    Workbench bench;
+    Tensor* kernel = bench.random(GGML_TYPE_F32, {3, 3, 40, 20});
+    Tensor* x = bench.random(GGML_TYPE_F32, {21, 17, 20, 1});
+    Tensor* node = bench.node<ConvTranspose2d>({2}, {kernel, x});
+    ASSERT_TRUE(run_node(*node, 1));
+    const std::vector<double> once = values_of(*node);
+    for (const int threads : {2, 3, 8}) {
+        ASSERT_TRUE(run_node(*node, threads));
+        EXPECT_EQ(values_of(*node), once) << threads << " tasks";
+        ASSERT_TRUE(run_demanded(*node, threads));
+        EXPECT_EQ(values_of(*node), once) << threads << " threads";
     }
 }
 

@@ -8,6 +8,7 @@ list(APPEND HEDDLE_CPU_SOURCES
   kernels/vision/kernels.cpp
   kernels/vision/patches.cpp
   kernels/vision/pool.cpp
+  kernels/vision/pool_back.cpp
   kernels/vision/upscale.cpp
   kernels/vision/window.cpp)
 list(APPEND HEDDLE_CPU_TESTS

@@ -22,6 +22,10 @@ struct Transposed {
     const std::byte* data;
     std::size_t row_pitch, channel_pitch, batch_pitch;
 
+    float* out_row(std::int64_t y, std::int64_t channel, std::int64_t batch) const {
+        return is_signal ? at<float>(node, 0, channel) : at<float>(node, 0, y, channel, batch);
+    }
+
     const float* row(std::int64_t y, std::int64_t channel, std::int64_t batch) const {
         return reinterpret_cast<const float*>(data + static_cast<std::size_t>(y) * row_pitch +
                                               static_cast<std::size_t>(channel) * channel_pitch +
@@ -35,9 +39,20 @@ struct Transposed {
                static_cast<std::size_t>(out) * out_pitch + static_cast<std::size_t>(in) * in_pitch;
     }
 
+    // Along one axis, tap k of element w lands on element w * stride + k of the result: in group
+    // w + k / stride, at place k % stride.
+
+    /// Places of a group that taps land on.
+    std::int64_t hit_places(std::int64_t all) const { return stride < all ? stride : all; }
+    /// Of `all` taps, those that land on a place.
+    std::int64_t taps_at(std::int64_t place, std::int64_t all) const {
+        return (all - place + stride - 1) / stride;
+    }
+
     /// Elements of a group that the result has at all.
     std::int64_t places() const { return stride < out_width ? stride : out_width; }
     std::int64_t groups() const { return (out_width + stride - 1) / stride; }
+    std::int64_t groups_y() const { return (out_height + stride - 1) / stride; }
     std::int64_t pieces_per_row() const { return (groups() + kPiece - 1) / kPiece; }
     std::int64_t pieces() const { return pieces_per_row() * out_height * out_channels * batches; }
 

@@ -1,12 +1,21 @@
 #include "ops/upscale.hpp"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/vision/upscale.cpp"
+#include <hwy/foreach_target.h>  // compiles this file once per instruction set
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "backends/cpu/kernels/node_flops.hpp"
+#include "backends/cpu/kernels/vector_rows.hpp"
 
+#ifndef HEDDLE_CPU_UPSCALE_ONCE
+#define HEDDLE_CPU_UPSCALE_ONCE
 namespace heddle::cpu {
 namespace {
 
@@ -27,40 +36,47 @@ struct Axis {
     float position(std::int64_t i) const {
         return (static_cast<float>(i) + offset) / factor - offset;
     }
+
+    static std::int64_t floor(float position) {
+        const auto whole = static_cast<std::int64_t>(position);
+        return static_cast<float>(whole) > position ? whole - 1 : whole;
+    }
 };
 
-// Elements of x that make up one of the result, and their weights.
+// Elements of x that make up one of the result, from `first` on, and their weights. Those outside
+// count as the nearest inside.
 
 struct Single {
-    std::int64_t index;
+    static constexpr std::size_t kTaps = 1;
+    std::int64_t first;
+    std::array<float, 1> weight{1};
 
-    Single(const Axis& axis, std::int64_t i) : index(axis.nearest(i)) {}
+    Single(const Axis& axis, std::int64_t i) : first(axis.nearest(i)) {}
 };
 
 struct Blend2 {
-    std::array<std::int64_t, 2> index;
+    static constexpr std::size_t kTaps = 2;
+    std::int64_t first;
     std::array<float, 2> weight;
 
     Blend2(const Axis& axis, std::int64_t i) {
         const float position = axis.position(i);
-        const auto below = static_cast<std::int64_t>(std::floor(position));
-        index = {axis.clamp(below), axis.clamp(below + 1)};
-        const float part = std::clamp(position - static_cast<float>(index[0]), 0.0f, 1.0f);
+        first = Axis::floor(position);
+        const float part = std::clamp(position - static_cast<float>(axis.clamp(first)), 0.0f, 1.0f);
         weight = {1 - part, part};
     }
 };
 
 struct Blend4 {
-    std::array<std::int64_t, 4> index;
+    static constexpr std::size_t kTaps = 4;
+    std::int64_t first;
     std::array<float, 4> weight;
 
     Blend4(const Axis& axis, std::int64_t i) {
-        const float position = axis.position(i), floor = std::floor(position);
-        const auto below = static_cast<std::int64_t>(floor);
-        for (std::size_t k = 0; k < 4; ++k) {
-            index[k] = axis.clamp(below - 1 + static_cast<std::int64_t>(k));
-        }
-        const float part = position - floor;
+        const float position = axis.position(i);
+        const std::int64_t below = Axis::floor(position);
+        first = below - 1;
+        const float part = position - static_cast<float>(below);
         weight = {outer(part + 1), inner(part), inner(1 - part), outer(2 - part)};
     }
 
@@ -71,6 +87,195 @@ private:
         return ((kAlpha * t - 5 * kAlpha) * t + 8 * kAlpha) * t - 4 * kAlpha;
     }
 };
+
+/// A row of x with copies of the ends at both sides, which of its elements make up each column of
+/// the result, and some rows that have as many columns already. Each task has its own.
+struct Stretch {
+    static constexpr std::int64_t kTaps = 4;        ///< at most
+    static constexpr std::int64_t kEnds = kTaps;    ///< copies of each end
+    static constexpr std::int64_t kMostLanes = 64;  ///< vectors may be read from behind the end
+
+    std::int64_t width, columns;
+    std::byte* memory;
+
+    static std::size_t rounded(std::int64_t words) {
+        return static_cast<std::size_t>(words + kMostLanes + 15) / 16 * 16 * 4;
+    }
+    std::size_t line_size() const { return rounded(width + 2 * kEnds); }
+    std::size_t column_size() const { return rounded(columns); }
+    std::size_t size() const { return line_size() + (1 + 2 * kTaps) * column_size(); }
+
+    float* line() const { return reinterpret_cast<float*>(memory); }
+    std::int32_t* starts() const { return reinterpret_cast<std::int32_t*>(memory + line_size()); }
+    float* weights(std::size_t tap) const {
+        return reinterpret_cast<float*>(memory + line_size() + (tap + 1) * column_size());
+    }
+
+    float* row(std::size_t slot) const { return weights(kTaps + slot); }
+
+    template <class Blend>
+    void set_columns(const Axis& across) const {
+        for (std::int64_t i = 0; i < columns; ++i) {
+            const Blend blend(across, i);
+            const std::int64_t first = std::clamp(blend.first, -kEnds, width);
+            starts()[i] = static_cast<std::int32_t>(first + kEnds);
+            for (std::size_t k = 0; k < Blend::kTaps; ++k) weights(k)[i] = blend.weight[k];
+        }
+        for (std::int64_t i = columns; i < columns + kMostLanes; ++i) {
+            starts()[i] = starts()[columns - 1];
+        }
+    }
+
+    void set_line(const std::byte* row, std::size_t pitch) const {
+        float* to = line() + kEnds;
+        if (pitch == sizeof(float)) {
+            std::memcpy(to, row, static_cast<std::size_t>(width) * sizeof(float));
+        } else {
+            for (std::int64_t i = 0; i < width; ++i, row += pitch) {
+                to[i] = *reinterpret_cast<const float*>(row);
+            }
+        }
+        std::fill_n(line(), kEnds, to[0]);
+        std::fill_n(to + width, kEnds, to[width - 1]);
+    }
+};
+
+struct Axes {
+    Axis across, down, plane, batch;
+};
+
+}  // namespace
+}  // namespace heddle::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace {
+
+/// As many columns as there are lanes, from `i` on. Their elements mostly lie so near to each other
+/// that one vector has them all.
+template <std::size_t kTaps>
+HWY_INLINE hn::Vec<Floats> stretch_at(const float* line, const std::int32_t* start,
+                                      const std::array<const float*, kTaps>& weights,
+                                      std::int64_t i) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    const auto sum_of = [&](auto tap) HWY_ATTR {
+        if constexpr (kTaps == 1) return tap(0);
+        auto sum = hn::Mul(tap(0), hn::LoadU(d, weights[0] + i));
+        for (std::size_t k = 1; k < kTaps; ++k) {
+            sum = hn::MulAdd(tap(k), hn::LoadU(d, weights[k] + i), sum);
+        }
+        return sum;
+    };
+    const std::int64_t step = lane_count(d);
+    const std::int32_t first = start[i], last = start[i + step - 1];
+    const auto starts = hn::LoadU(di, start + i);
+    if (last - first < step) {
+        const auto lanes = hn::IndicesFromVec(d, hn::Sub(starts, hn::Set(di, first)));
+        return sum_of([&](std::size_t k) HWY_ATTR {
+            return hn::TableLookupLanes(hn::LoadU(d, line + first + k), lanes);
+        });
+    }
+    return sum_of([&](std::size_t k) HWY_ATTR { return hn::GatherIndex(d, line + k, starts); });
+}
+
+/// y[i] = f(i), a vector at a time.
+template <class F>
+HWY_INLINE void put_vectors(float* y, std::int64_t n, F f) {
+    const Floats d;
+    const std::int64_t step = lane_count(d);
+    std::int64_t i = 0;
+    for (; i + step <= n; i += step) hn::StoreU(f(i), d, y + i);
+    if (i >= n) return;
+    float part[hn::MaxLanes(Floats())];
+    hn::StoreU(f(i), d, part);
+    std::memcpy(y + i, part, static_cast<std::size_t>(n - i) * sizeof(float));
+}
+
+/// A row of x, `pitch` bytes from one element to the next, with as many columns as the result.
+template <std::size_t kTaps>
+HWY_INLINE void stretch_row(const Stretch& stretch, const std::byte* row, std::size_t pitch,
+                            float* to) {
+    stretch.set_line(row, pitch);
+    const float* line = stretch.line();
+    const std::int32_t* starts = stretch.starts();
+    std::array<const float*, kTaps> weights;
+    for (std::size_t k = 0; k < kTaps; ++k) weights[k] = stretch.weights(k);
+    put_vectors(to, stretch.columns, [&](std::int64_t i) HWY_ATTR {
+        return stretch_at<kTaps>(line, starts, weights, i);
+    });
+}
+
+/// y = the sum of rows, each times its weight.
+template <std::size_t kTaps>
+HWY_INLINE void blend_rows(const std::array<const float*, kTaps>& rows,
+                           const std::array<float, kTaps>& weight, float* y, std::int64_t n) {
+    const Floats d;
+    put_vectors(y, n, [&](std::int64_t i) HWY_ATTR {
+        auto sum = hn::Mul(hn::LoadU(d, rows[0] + i), hn::Set(d, weight[0]));
+        for (std::size_t k = 1; k < kTaps; ++k) {
+            sum = hn::MulAdd(hn::LoadU(d, rows[k] + i), hn::Set(d, weight[k]), sum);
+        }
+        return sum;
+    });
+}
+
+/// Rows of x are stretched first and kept, since most of them make up several rows of the result.
+template <class Blend>
+void stretch_rows(const Tensor& node, const Stretch& stretch, const Axes& axes, Range range) {
+    constexpr std::size_t kTaps = Blend::kTaps;
+    const Tensor& x = *node.src[0];
+    stretch.set_columns<Blend>(axes.across);
+    const std::byte* plane = nullptr;
+    std::array<const std::byte*, kTaps> kept{};
+    for_rows(node, range, [&](const Row& row) HWY_ATTR {
+        if (row.i1 == 0 || plane == nullptr) {
+            plane = at(x, 0, 0, axes.plane.nearest(row.i2), axes.batch.nearest(row.i3));
+        }
+        const Blend blend(axes.down, row.i1);
+        std::array<const float*, kTaps> rows;
+        for (std::size_t k = 0; k < kTaps; ++k) {
+            const auto i1 = static_cast<std::size_t>(
+                axes.down.clamp(blend.first + static_cast<std::int64_t>(k)));
+            const std::byte* from = plane + i1 * x.nb[1];
+            const std::size_t slot = i1 % kTaps;  // rows next to each other have different ones
+            rows[k] = stretch.row(slot);
+            if (kept[slot] == from) continue;
+            stretch_row<kTaps>(stretch, from, x.nb[0], stretch.row(slot));
+            kept[slot] = from;
+        }
+        float* y = row_at<float>(node, row);
+        if constexpr (kTaps == 1) {
+            std::memcpy(y, rows[0], static_cast<std::size_t>(stretch.columns) * sizeof(float));
+        } else {
+            blend_rows<kTaps>(rows, blend.weight, y, stretch.columns);
+        }
+    });
+}
+
+}  // namespace
+
+void upscale(const Tensor& node, const Stretch& stretch, const Axes& axes, Range rows) {
+    const std::int32_t mode = unpack<ops::Upscale::Params>(node).mode;
+    switch (ops::Upscale::interpolation_of(mode)) {
+        case GGML_SCALE_MODE_NEAREST:
+            return stretch_rows<Single>(node, stretch, axes, rows);
+        case GGML_SCALE_MODE_BICUBIC:
+            return stretch_rows<Blend4>(node, stretch, axes, rows);
+        default:
+            return stretch_rows<Blend2>(node, stretch, axes, rows);
+    }
+}
+
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heddle::cpu {
+HWY_EXPORT(upscale);
+namespace {
 
 /// All elements of x that a triangle of at least a pixel's width reaches, for shrinking.
 struct Triangle {
@@ -101,29 +306,6 @@ struct Plane {
     }
 };
 
-float sample(const Plane& plane, const Single& x, const Single& y) {
-    return plane(x.index, y.index);
-}
-
-float sample(const Plane& plane, const Blend2& x, const Blend2& y) {
-    return plane(x.index[0], y.index[0]) * x.weight[0] * y.weight[0] +
-           plane(x.index[1], y.index[0]) * x.weight[1] * y.weight[0] +
-           plane(x.index[0], y.index[1]) * x.weight[0] * y.weight[1] +
-           plane(x.index[1], y.index[1]) * x.weight[1] * y.weight[1];
-}
-
-float sample(const Plane& plane, const Blend4& x, const Blend4& y) {
-    float sum = 0;
-    for (std::size_t row = 0; row < 4; ++row) {
-        float part = 0;
-        for (std::size_t k = 0; k < 4; ++k) {
-            part += plane(x.index[k], y.index[row]) * x.weight[k];
-        }
-        sum += part * y.weight[row];
-    }
-    return sum;
-}
-
 float sample(const Plane& plane, const Triangle& x, const Triangle& y) {
     float sum = 0, weights = 0;
     for (std::int64_t row = y.begin; row < y.end; ++row) {
@@ -147,49 +329,57 @@ Axis axis_of(const Tensor& node, int d, bool align_corners) {
     return axis;
 }
 
-/// Bytes for the blends of all columns, which each task finds once.
-std::size_t columns_size(const Tensor& node) {
-    constexpr std::size_t largest =
-        std::max({sizeof(Single), sizeof(Blend2), sizeof(Blend4), sizeof(Triangle)});
-    return (static_cast<std::size_t>(node.ne[0]) * largest + 63) / 64 * 64;
+Axes axes_of(const Tensor& node) {
+    const bool align_corners =
+        (unpack<ops::Upscale::Params>(node).mode & GGML_SCALE_FLAG_ALIGN_CORNERS) != 0;
+    return {axis_of(node, 0, align_corners), axis_of(node, 1, align_corners),
+            axis_of(node, 2, false), axis_of(node, 3, false)};
 }
 
-template <class Blend>
-void run_with(const Tensor& node, const Task& task, bool align_corners) {
-    const Axis across = axis_of(node, 0, align_corners), down = axis_of(node, 1, align_corners);
-    const Axis plane = axis_of(node, 2, false), batch = axis_of(node, 3, false);
-    auto* columns = reinterpret_cast<Blend*>(task.scratch + static_cast<std::size_t>(task.index) *
-                                                                columns_size(node));
-    for (std::int64_t i = 0; i < node.ne[0]; ++i) std::construct_at(columns + i, across, i);
-    for_rows(node, task.share(row_count(node)), [&](const Row& row) {
-        const Plane from{*node.src[0], plane.nearest(row.i2), batch.nearest(row.i3)};
-        const Blend y(down, row.i1);
-        for (std::int64_t i = 0; i < node.ne[0]; ++i) {
-            *at<float>(node, i, row.i1, row.i2, row.i3) = sample(from, columns[i], y);
-        }
+bool has_triangles(const Tensor& node) {
+    const std::int32_t mode = unpack<ops::Upscale::Params>(node).mode;
+    return ops::Upscale::interpolation_of(mode) == GGML_SCALE_MODE_BILINEAR &&
+           (mode & GGML_SCALE_FLAG_ANTIALIAS) != 0;
+}
+
+Stretch stretch_of(const Tensor& node, std::byte* memory) {
+    return {.width = node.src[0]->ne[0], .columns = node.ne[0], .memory = memory};
+}
+
+/// Bytes that each task needs: for a line, or for the triangles of all columns.
+std::size_t scratch_size(const Tensor& node) {
+    if (!has_triangles(node)) return stretch_of(node, nullptr).size();
+    return (static_cast<std::size_t>(node.ne[0]) * sizeof(Triangle) + 63) / 64 * 64;
+}
+
+void sample_rows(const Tensor& node, const Axes& axes, Triangle* columns, Range rows) {
+    for (std::int64_t i = 0; i < node.ne[0]; ++i) std::construct_at(columns + i, axes.across, i);
+    for_rows(node, rows, [&](const Row& row) {
+        const Plane from{*node.src[0], axes.plane.nearest(row.i2), axes.batch.nearest(row.i3)};
+        const Triangle y(axes.down, row.i1);
+        float* to = row_at<float>(node, row);
+        for (std::int64_t i = 0; i < node.ne[0]; ++i) to[i] = sample(from, columns[i], y);
     });
 }
 
 void run(const Tensor& node, const Task& task) {
     if (is_empty(node)) return;
-    const std::int32_t mode = unpack<ops::Upscale::Params>(node).mode;
-    const bool align_corners = (mode & GGML_SCALE_FLAG_ALIGN_CORNERS) != 0;
-    switch (ops::Upscale::interpolation_of(mode)) {
-        case GGML_SCALE_MODE_NEAREST:
-            return run_with<Single>(node, task, align_corners);
-        case GGML_SCALE_MODE_BICUBIC:
-            return run_with<Blend4>(node, task, align_corners);
-        default:
-            break;
+    const Axes axes = axes_of(node);
+    const Range rows = task.share(row_count(node));
+    std::byte* memory = task.scratch + static_cast<std::size_t>(task.index) * scratch_size(node);
+    if (has_triangles(node)) {
+        return sample_rows(node, axes, reinterpret_cast<Triangle*>(memory), rows);
     }
-    if ((mode & GGML_SCALE_FLAG_ANTIALIAS) != 0) {
-        return run_with<Triangle>(node, task, align_corners);
-    }
-    run_with<Blend2>(node, task, align_corners);
+    HWY_DYNAMIC_DISPATCH(upscale)(node, stretch_of(node, memory), axes, rows);
 }
+
+/// Places in a line are counted in 32 bits.
+constexpr std::int64_t kMostColumns = std::numeric_limits<std::int32_t>::max() - Stretch::kEnds;
 
 std::string_view objection(const Tensor& node) {
     if (node.src[0]->type != GGML_TYPE_F32 || node.type != GGML_TYPE_F32) return "only f32";
+    if (node.nb[0] != sizeof(float)) return "rows of the result are not dense";
+    if (node.src[0]->ne[0] > kMostColumns) return "rows of x are too long";
     const std::int32_t mode =
         ops::Upscale::interpolation_of(unpack<ops::Upscale::Params>(node).mode);
     return mode < GGML_SCALE_MODE_COUNT ? "" : "the interpolation is not known";
@@ -200,7 +390,7 @@ Demand demand(const Tensor& node, int threads) {
     const double flops =
         flops_of<ops::Upscale>(node) + 4 * static_cast<double>(element_count(node));
     const int tasks = worthwhile_tasks(0, flops, row_count(node), threads);
-    return {.tasks = tasks, .scratch = static_cast<std::size_t>(tasks) * columns_size(node)};
+    return {.tasks = tasks, .scratch = static_cast<std::size_t>(tasks) * scratch_size(node)};
 }
 
 }  // namespace
@@ -212,3 +402,4 @@ extern const Kernel kUpscale{.name = "upscale_f32",
                              .demand = demand};
 
 }  // namespace heddle::cpu
+#endif
