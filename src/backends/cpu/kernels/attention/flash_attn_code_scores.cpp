@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backends/cpu/dot/simple_formats.hpp"
 #include "backends/cpu/dot/strip_lanes.hpp"
@@ -79,7 +80,8 @@ HWY_INLINE void multiply_codes(Codes codes, const Query* const* query, int pair,
     const auto words = hn::BitCast(kWords, codes);
     const WordVec even = hn::ShiftRight<8>(hn::ShiftLeft<8>(words));
     const WordVec odd = hn::ShiftRight<8>(words);
-    unrolled<kQueries>([&](auto q) HWY_ATTR {
+    // Inlined by force: compilers that call it have all sums in memory.
+    unrolled<kQueries>([&](auto q) HWY_ATTR __attribute__((always_inline)) {
         const std::int32_t* pairs = query[q]->pairs + pair;
         sums[q] = Products::multiply_add(even, pairs[0], sums[q], rest[q]);
         sums[q] = Products::multiply_add(odd, pairs[1], sums[q], rest[q]);
@@ -120,7 +122,7 @@ HWY_INLINE V halves_of(StripRows rows, Get get) {
 /// The products of `kRows` keys.
 template <class Format, class Products, int kQueries>
 HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* const* queries,
-                           float (&out)[kQueries][kRows]) {
+                           bool is_alone, float (&out)[kQueries][kRows]) {
     V totals[kQueries], sums[kQueries];
     const Query* query[kQueries];
     unrolled<kQueries>([&](auto q) HWY_ATTR {
@@ -128,9 +130,10 @@ HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* 
         query[q] = reinterpret_cast<const Query*>(queries[q]);
     });
     for (std::int64_t i = 0; i < depth; i += 32) {
-        // The next keys, from the second cache: no processor foresees that it goes on with them.
+        // A single head goes on with the next keys, which no processor foresees: they come from the
+        // second cache. Keys of the next head are near enough.
         HWY_UNROLL(16)
-        for (std::int64_t r = 0; r < kRows; ++r) hwy::Prefetch(rows.row(r + kRows));
+        for (std::int64_t r = 0; is_alone && r < kRows; ++r) hwy::Prefetch(rows.row(r + kRows));
         const V scale = halves_of(
             rows, [](const std::byte* block) HWY_ATTR { return Format::stored_scale(block, 0); });
         multiply_blocks<Format, Products>(rows, query, sums);
@@ -153,36 +156,38 @@ HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* 
 }
 
 template <class Format, class Products, int kQueries>
-void score_queries(const Panel& panel, const RowsAhead& ahead, const std::byte* const* queries,
-                   float* const* out) {
-    // With too few keys for a vector each stands for all lanes. Else the last ones are taken
-    // together with some that are done.
-    const bool is_short = panel.count < kRows;
-    const std::int64_t step = is_short ? 1 : kRows;
-    Asking asking(ahead, (panel.count + step - 1) / step);
-    for (std::int64_t j = 0; j < panel.count; j += step) {
-        asking.go_on();
-        const std::int64_t begin = j + step <= panel.count ? j : panel.count - step;
-        const StripRows rows{panel.rows + static_cast<std::size_t>(begin) * panel.pitch,
-                             is_short ? 0 : panel.pitch};
+void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
+                 std::int64_t first, bool is_alone) {
+    // The last keys are taken together with some that are done. If there are not enough, each
+    // stands for all lanes.
+    const std::int64_t back = kRows - block.count;
+    const bool is_short = back > first;
+    for (std::int64_t j = 0; j < block.count; j += is_short ? 1 : kRows) {
+        const std::int64_t from = is_short ? j : -back;
+        const StripRows rows{block.rows + from * static_cast<std::int64_t>(block.pitch),
+                             is_short ? 0 : block.pitch};
         HWY_ALIGN float results[kQueries][kRows];
-        score_keys<Format, Products>(rows, panel.depth, queries, results);
+        score_keys<Format, Products>(rows, block.depth, queries, is_alone, results);
         for (int q = 0; q < kQueries; ++q) {
+            float* scores = out[q] + first + from;
             if (is_short) {
-                out[q][begin] = results[q][0];
+                *scores = results[q][0];
             } else {
-                hn::StoreU(hn::Load(kLanes, results[q]), kLanes, out[q] + begin);
+                hn::StoreU(hn::Load(kLanes, results[q]), kLanes, scores);
             }
         }
     }
 }
 
 template <class Format, class Products>
-void score_codes(const Panel& panel, const RowsAhead& ahead, const std::byte* const* queries,
-                 float* const* out, int count) {
-    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
-        score_queries<Format, Products, number>(panel, asked, queries + q, out + q);
-    });
+void score_codes(const Panel& panel, std::span<const HeadScores> heads, int queries,
+                 const Ahead& ahead) {
+    for_blocks(panel, heads, kRows, queries, ahead,
+               [&](auto number, const Panel& block, const HeadScores& head, int q,
+                   std::int64_t first) HWY_ATTR {
+                   score_block<Format, Products, number>(block, head.queries + q, head.scores + q,
+                                                         first, heads.size() == 1);
+               });
 }
 
 template <class Format>

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backends/cpu/dot/block_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
@@ -131,14 +132,12 @@ HWY_INLINE void add_elements(Blocks blocks, std::int64_t b, std::int64_t offset,
 
 /// Adds `kValues` values.
 template <class Products, int kQueries>
-void add_values(Blocks blocks, std::int64_t depth, const float* const* weights, float* const* y,
-                Asking& asking) {
+void add_values(Blocks blocks, std::int64_t depth, const float* const* weights, float* const* y) {
     // Weights for the next blocks are made before these are added: it takes long, but leaves the
     // processor room for something else.
     CodedWeights coded[2];
     code_weights<kQueries>(blocks, 0, weights, coded[0]);
     for (std::int64_t b = 0; b < depth / 32; ++b) {
-        asking.go_on();
         if (b + 1 < depth / 32) {
             code_weights<kQueries>(blocks, b + 1, weights, coded[(b + 1) % 2]);
         }
@@ -149,32 +148,32 @@ void add_values(Blocks blocks, std::int64_t depth, const float* const* weights, 
 }
 
 template <class Products, int kQueries>
-void add_queries(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-                 float* const* y) {
-    Asking asking(ahead, (panel.count + kValues - 1) / kValues * (panel.depth / 32));
-    for (std::int64_t begin = 0; begin < panel.count; begin += kValues) {
-        const std::int64_t left = panel.count - begin;
-        const Q8Block* blocks[kValues];
-        for (std::int64_t r = 0; r < kValues; ++r) {
-            blocks[r] = row_of<Q8Block>(panel, begin + (r < left ? r : 0));
-        }
-        const float* shifted[kQueries];
-        for (int q = 0; q < kQueries; ++q) shifted[q] = weights[q] + begin;
-        HWY_ALIGN float padded[kQueries][kValues];  // missing values are some without weight
-        for (int q = 0; q < kQueries && left < kValues; ++q) {
-            for (std::int64_t r = 0; r < kValues; ++r) padded[q][r] = r < left ? shifted[q][r] : 0;
-            shifted[q] = padded[q];
-        }
-        add_values<Products, kQueries>(blocks, panel.depth, shifted, y, asking);
+void add_block(const Panel& block, const float* const* weights, float* const* y,
+               std::int64_t first) {
+    const Q8Block* blocks[kValues];
+    for (std::int64_t r = 0; r < kValues; ++r) {
+        blocks[r] = row_of<Q8Block>(block, r < block.count ? r : 0);
     }
+    const float* shifted[kQueries];
+    for (int q = 0; q < kQueries; ++q) shifted[q] = weights[q] + first;
+    HWY_ALIGN float padded[kQueries][kValues];  // missing values are some without weight
+    for (int q = 0; q < kQueries && block.count < kValues; ++q) {
+        for (std::int64_t r = 0; r < kValues; ++r) {
+            padded[q][r] = r < block.count ? shifted[q][r] : 0;
+        }
+        shifted[q] = padded[q];
+    }
+    add_values<Products, kQueries>(blocks, block.depth, shifted, y);
 }
 
 template <class Products>
-void add_codes(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-               float* const* y, int count) {
-    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
-        add_queries<Products, number>(panel, asked, weights + q, y + q);
-    });
+void add_codes(const Panel& panel, std::span<const HeadSums> heads, int queries,
+               const Ahead& ahead) {
+    for_blocks(panel, heads, kValues, queries, ahead,
+               [&](auto number, const Panel& block, const HeadSums& head, int q, std::int64_t first)
+                   HWY_ATTR {
+                       add_block<Products, number>(block, head.weights + q, head.sums + q, first);
+                   });
 }
 
 }  // namespace

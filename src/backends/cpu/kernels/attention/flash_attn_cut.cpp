@@ -14,8 +14,11 @@ constexpr std::int64_t kLeastPartKeys = 512;
 constexpr std::int64_t kWantedPieces = 64;
 
 /// Where heads lie side by side in memory, threads should rather share the keys than the heads.
-constexpr std::int64_t kLeastInterleavedKeys = 256;
+constexpr std::int64_t kLeastInterleavedKeys = 192;
 constexpr std::int64_t kMostInterleavedParts = 16;
+
+/// So much more of all tasks' time must be in use for fewer heads to be worked on together.
+constexpr double kWorthwhileUse = 0.15;
 
 /// Parts begin at whole tiles.
 constexpr std::int64_t kPartStep = 64;
@@ -64,9 +67,17 @@ bool Attention::is_interleaved() const {
 void Attention::join_heads(int tasks, std::int64_t most) {
     if (!is_interleaved()) return;
     const std::int64_t groups = q.ne[2] / group;
-    for (span = std::min(groups, most); span > 1; --span) {
-        if (groups % span == 0 && pieces() >= tasks) return;
+    std::int64_t best = 1;
+    double best_use = 0;  // of all tasks' time
+    for (span = std::min(groups, most); span >= 1; --span) {
+        if (groups % span != 0) continue;
+        const std::int64_t turns = blocks_of(pieces(), tasks);
+        const double use = static_cast<double>(pieces()) / static_cast<double>(turns * tasks);
+        if (use <= best_use + kWorthwhileUse) continue;
+        best = span;
+        best_use = use;
     }
+    span = best;
 }
 
 Unit Attention::unit(std::int64_t number) const {

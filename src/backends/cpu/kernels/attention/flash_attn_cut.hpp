@@ -52,8 +52,8 @@ struct Attention {
     /// head are in one unit: then it is better to go from key to key than from head to head.
     bool is_interleaved() const;
 
-    /// Heads that are worked on together: as many as leave a piece for each task, `most` at most.
-    /// Results do not depend on it.
+    /// Heads that are worked on together: `most` at most, and not so many that some tasks wait
+    /// while others have a piece left. Results do not depend on it.
     void join_heads(int tasks, std::int64_t most);
 
     Unit unit(std::int64_t number) const;

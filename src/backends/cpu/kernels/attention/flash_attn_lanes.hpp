@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 #include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
@@ -74,42 +76,78 @@ const T* row_of(const Panel& panel, std::int64_t j) {
 /// Asks for rows ahead, a few cache lines in each of `steps` steps.
 class Asking {
 public:
-    HWY_INLINE Asking(const RowsAhead& ahead, std::int64_t steps)
-        : row_(ahead.rows), size_(ahead.size), pitch_(ahead.pitch), left_(ahead.count) {
-        const auto lines = ahead.count * static_cast<std::int64_t>((size_ + kLine - 1) / kLine);
+    HWY_INLINE Asking(const Ahead& ahead, std::int64_t steps)
+        : rows_(as_long_rows(ahead.first)), later_(as_long_rows(ahead.second)) {
+        const std::int64_t lines = rows_.count * lines_of(rows_) + later_.count * lines_of(later_);
         lines_ = (lines + steps - 1) / steps;
+        if (rows_.count == 0) rows_ = std::exchange(later_, {});
+        begin_row();
     }
 
     HWY_INLINE void go_on() {
-        for (std::int64_t n = left_ > 0 ? lines_ : 0; n > 0; --n) {
-            fetch_soon(row_ + offset_);
-            offset_ += kLine;
-            if (offset_ < size_) continue;
-            offset_ = 0;
-            row_ += pitch_;
-            if (--left_ == 0) return;
+        for (std::int64_t wanted = lines_; wanted > 0 && left_ > 0;) {
+            const std::int64_t n = wanted < left_ ? wanted : left_;
+            for (const std::byte* end = at_ + n * kLine; at_ != end; at_ += kLine) fetch_soon(at_);
+            wanted -= n;
+            left_ -= n;
+            if (left_ == 0) end_row();
         }
     }
 
 private:
-    static constexpr std::size_t kLine = 64;
+    static constexpr std::int64_t kLine = 64;
 
-    const std::byte* row_;
-    std::size_t size_, pitch_, offset_ = 0;
-    std::int64_t left_, lines_;
+    static HWY_INLINE std::int64_t lines_of(const RowsAhead& rows) {
+        return (static_cast<std::int64_t>(rows.size) + kLine - 1) / kLine;
+    }
+    /// Rows without gaps are a long one.
+    static HWY_INLINE RowsAhead as_long_rows(RowsAhead rows) {
+        if (rows.count == 0 || rows.size != rows.pitch) return rows;
+        return {rows.rows, 0, 1, rows.size * static_cast<std::size_t>(rows.count)};
+    }
+
+    HWY_INLINE void begin_row() {
+        at_ = rows_.rows;
+        left_ = rows_.count > 0 ? lines_of(rows_) : 0;
+    }
+    HWY_INLINE void end_row() {
+        rows_.rows += rows_.pitch;
+        if (--rows_.count == 0) rows_ = std::exchange(later_, {});
+        begin_row();
+    }
+
+    RowsAhead rows_, later_;
+    const std::byte* at_;
+    std::int64_t left_;   ///< lines of this row
+    std::int64_t lines_;  ///< of a step
 };
 
-/// use(number, first, ahead) for all queries, four, two or one at a time. The first ones ask for
-/// all rows ahead.
-template <class Use>
-HWY_INLINE void for_queries(int count, RowsAhead ahead, Use use) {
-    int first = 0;
-    const auto take = [&](auto number) HWY_ATTR {
-        for (; first + number <= count; first += number, ahead = {}) use(number, first, ahead);
-    };
-    take(std::integral_constant<int, 4>());
-    take(std::integral_constant<int, 2>());
-    take(std::integral_constant<int, 1>());
+/// use(number, block, head, q, first) for `step` rows at a time, from row `first` on: for all
+/// heads, then for the next rows. `number` queries from q on are worked on together: four, two or
+/// one.
+template <class Head, class Use>
+HWY_INLINE void for_blocks(const Panel& panel, std::span<const Head> heads, std::int64_t step,
+                           int queries, const Ahead& ahead, Use use) {
+    constexpr std::integral_constant<int, 1> one;
+    constexpr std::integral_constant<int, 2> two;
+    constexpr std::integral_constant<int, 4> four;
+    const std::int64_t blocks = (panel.count + step - 1) / step;
+    Asking asking(ahead, blocks * static_cast<std::int64_t>(heads.size()));
+    for (std::int64_t first = 0; first < panel.count; first += step) {
+        Panel block = panel;
+        block.count = panel.count - first < step ? panel.count - first : step;
+        for (const Head& head : heads) {
+            asking.go_on();
+            block.rows = panel.rows + static_cast<std::size_t>(first) * panel.pitch + head.offset;
+            int q = 0;
+            for (; q + 4 <= queries; q += 4) use(four, block, head, q, first);
+            if (q + 2 <= queries) {
+                use(two, block, head, q, first);
+                q += 2;
+            }
+            if (q < queries) use(one, block, head, q, first);
+        }
+    }
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE

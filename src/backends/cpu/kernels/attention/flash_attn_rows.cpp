@@ -1,11 +1,11 @@
 #include "backends/cpu/kernels/attention/flash_attn_rows.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/dot/dot.hpp"
@@ -16,54 +16,51 @@
 namespace heddle::cpu {
 namespace {
 
-/// Keys that are worked on together, at most; their scores stay in the first cache. Going from keys
-/// to values and back costs time with memory, so it is not done more often.
-constexpr std::int64_t kMostKeys = 512;
-
-/// Where heads lie side by side, this much of the keys of all heads stays in the second cache, as
-/// do their values, until all heads have passed and the next ones have come.
-constexpr std::size_t kTileBytes = 128 * 1024;
-constexpr std::int64_t kLeastKeys = 32;
+/// Keys of a tile: so many that scores of all heads stay in the first cache, and not fewer, as
+/// going from keys to values and back costs time with memory.
+constexpr std::int64_t kScores = 8192;
+constexpr std::int64_t kLeastKeys = 64, kMostKeys = 512;
 
 /// Rows of types that are not read directly are turned into f32, so many at a time that they stay
 /// in the first cache.
 constexpr std::int64_t kDecodedRows = 32;
 
-/// Keys of a tile. It depends on the shapes alone, and so do results.
-std::int64_t keys_of_tile(const Attention& a) {
-    if (!a.is_interleaved()) return kMostKeys;
-    const auto fitting = static_cast<std::int64_t>(kTileBytes / a.k.nb[1]) / kLeastKeys;
-    return std::clamp<std::int64_t>(fitting * kLeastKeys, kLeastKeys, kMostKeys);
-}
+/// Memory is asked for so many bytes before it is read: enough for it to come in time, and few
+/// enough to wait for in the beginning.
+constexpr std::size_t kAheadBytes = 32 * 1024;
 
-/// One row of q on its way through the keys.
-struct Query {
-    const std::uint16_t* mask = nullptr;
-    float slope = 1;
-    float most = kNever;  ///< the largest score so far
-    float total = 0;      ///< the weights so far
-};
+/// Heads that a piece has at most.
+std::int64_t most_heads(const Attention& a) {
+    return a.is_interleaved() ? std::min(kMostHeads, a.units) : 1;
+}
 
 /// Rows of q in a unit.
 std::int64_t rows_of_unit(const Attention& a) { return std::min(kRowsUnit, a.q.ne[1] * a.group); }
 
+/// It depends on the shapes alone, and so do results.
+std::int64_t keys_of_tile(const Attention& a) {
+    const std::int64_t fitting = kScores / (most_heads(a) * rows_of_unit(a));
+    return std::clamp(fitting / kLeastKeys * kLeastKeys, kLeastKeys, kMostKeys);
+}
+
 // Scratch memory of a task. Sizes are for any instruction set. First what heads share, ...
-std::size_t scores_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * kMostKeys); }
 std::size_t decoded_size(const Attention& a) {
     const auto width_of = [](const Tensor& t) {
         return quant::codec_of(t.type) == nullptr ? 0 : t.ne[0];
     };
     return lines_of_floats(kDecodedRows * std::max(width_of(a.k), width_of(a.v)));
 }
-// ... then what each of them has for itself: sums, and queries as whole numbers.
+// ... then what each of them has for itself: scores, sums, and queries as whole numbers.
+std::size_t scores_size(const Attention& a) {
+    return lines_of_floats(rows_of_unit(a) * keys_of_tile(a));
+}
 std::size_t sums_size(const Attention& a) { return lines_of_floats(rows_of_unit(a) * a.width()); }
 std::size_t coded_size(const Attention& a) {
     if (quant::codec_of(a.k.type) == nullptr) return 0;
     return whole_lines(static_cast<std::size_t>(a.depth() / 32) * sizeof(CodedQueryBlock));
 }
-std::size_t head_size(const Attention& a) {
-    return sums_size(a) + static_cast<std::size_t>(rows_of_unit(a)) * coded_size(a);
-}
+
+// ---- where keys and values are -----------------------------------------------------------------
 
 /// Keys that some neighbouring heads see next.
 struct Place {
@@ -86,6 +83,7 @@ Place beginning_of(const Attention& a, std::int64_t piece) {
 
 /// The rows of keys or values at `place`.
 RowsAhead rows_of(const Tensor& t, const Place& place, std::int64_t Unit::*head) {
+    if (place.keys.begin == place.keys.end) return {};
     const std::int64_t first = place.first.*head, last = place.last.*head;
     return {at(t, 0, place.keys.begin, first, place.first.batch), t.nb[1],
             place.keys.end - place.keys.begin,
@@ -98,6 +96,20 @@ RowsAhead values_at(const Attention& a, const Place& place) {
     return rows_of(a.v, place, &Unit::value_head);
 }
 
+/// Rows that are asked for before the first of them is read, ...
+RowsAhead first_of(RowsAhead rows) {
+    if (rows.count == 0 || rows.size == 0) return {};
+    rows.count = std::min(rows.count, static_cast<std::int64_t>(kAheadBytes / rows.size) + 1);
+    return rows;
+}
+/// ... and the rest of them.
+RowsAhead others_of(RowsAhead rows) {
+    const std::int64_t first = first_of(rows).count;
+    rows.rows += static_cast<std::size_t>(first) * rows.pitch;
+    rows.count -= first;
+    return rows;
+}
+
 /// Part `i` of `count` parts of some rows.
 RowsAhead share_of(RowsAhead rows, std::int64_t i, std::int64_t count) {
     const std::int64_t begin = rows.count * i / count;
@@ -107,7 +119,7 @@ RowsAhead share_of(RowsAhead rows, std::int64_t i, std::int64_t count) {
 }
 
 /// Reads rows into the cache, from front to back: the processor sees where this leads and fetches
-/// ahead. It does not where one head's rows are read, which lie apart, and waits twice as long.
+/// ahead. It does not where several rows are read by turns, and waits twice as long.
 void fetch(const RowsAhead& ahead) {
     constexpr std::size_t kLine = 64;
     for (std::int64_t j = 0; j < ahead.count; ++j) {
@@ -117,37 +129,55 @@ void fetch(const RowsAhead& ahead) {
     }
 }
 
+// ---- queries -----------------------------------------------------------------------------------
+
+/// How rows of the types at hand are worked on.
+struct Steps {
+    SoftRows soft;
+    CodeScorer code_scorer;
+    ScoreRows score;  ///< null: keys are turned into f32
+    AddRows add;      ///< likewise
+
+    explicit Steps(const Attention& a)
+        : soft(soft_rows()),
+          code_scorer(code_scorer_of(a.k.type)),
+          score(code_scorer ? code_scorer.score : score_rows_of(a.k.type)),
+          add(add_rows_of(a.v.type)) {}
+};
+
+/// One row of q on its way through the keys.
+struct Query {
+    const std::uint16_t* mask = nullptr;
+    float slope = 1;
+    float most = kNever;  ///< the largest score so far
+    float total = 0;      ///< the weights so far
+};
+
 /// The queries of a unit on their way through the keys, a tile at a time.
 class Rows {
 public:
-    /// `shared` is the memory that heads share, `own` that of this one.
-    Rows(const Attention& attention, const Unit& unit, std::byte* shared, std::byte* own)
-        : a_(attention),
-          unit_(unit),
-          count_(static_cast<int>(unit.count)),
-          steps_(soft_rows()),
-          score_(score_rows_of(a_.k.type)),
-          score_codes_(code_scorer_of(a_.k.type)),
-          add_(add_rows_of(a_.v.type)),
-          decoded_(reinterpret_cast<float*>(shared + scores_size(a_))) {
-        auto* scores = reinterpret_cast<float*>(shared);
-        auto* sums = reinterpret_cast<float*>(own);
+    /// `memory` has scores, sums and queries as whole numbers.
+    Rows(const Attention& attention, const Steps& steps, const Unit& unit, std::byte* memory)
+        : a_(attention), soft_(steps.soft), unit_(unit), count_(static_cast<int>(unit.count)) {
+        auto* scores = reinterpret_cast<float*>(memory);
+        auto* sums = reinterpret_cast<float*>(memory + scores_size(a_));
+        std::byte* coded = memory + scores_size(a_) + sums_size(a_);
         for (int i = 0; i < count_; ++i) {
             const Row row = a_.row(unit_, i);
-            queries_[i] = row_at<const float>(a_.q, row);
-            query_[i].mask = a_.mask_row(row);
-            query_[i].slope = a_.slope_of(row.i2);
-            scores_[i] = scores + i * kMostKeys;
+            query_[i] = {a_.mask_row(row), a_.slope_of(row.i2)};
+            scores_[i] = scores + i * keys_of_tile(a_);
             sums_[i] = sums + i * a_.width();
             std::fill_n(sums_[i], a_.width(), 0.0f);
-            if (!score_codes_) continue;
-            std::byte* coded = own + sums_size(a_) + static_cast<std::size_t>(i) * coded_size(a_);
-            score_codes_.code(queries_[i], a_.depth(), coded);
-            coded_[i] = coded;
+            const auto* values = row_at<const float>(a_.q, row);
+            queries_[i] = reinterpret_cast<const std::byte*>(values);
+            if (!steps.code_scorer) continue;
+            steps.code_scorer.code(values, a_.depth(), coded);
+            queries_[i] = std::exchange(coded, coded + coded_size(a_));
         }
     }
 
     const Unit& unit() const { return unit_; }
+    int count() const { return count_; }
 
     bool is_masked(Range tile) const {
         if (a_.mask == nullptr) return false;
@@ -159,14 +189,14 @@ public:
         return kind.hides_all;
     }
 
-    /// Goes on with the keys of `tile`. What is read later is asked for meanwhile: `early` before
-    /// the values are read, then `late`.
-    void visit(Range tile, const RowsAhead& early, const RowsAhead& late) {
-        if (is_masked(tile)) return;
-        score(tile, early);
+    HeadScores scores(std::size_t offset) const { return {offset, queries_, scores_}; }
+    HeadSums sums(std::size_t offset) const { return {offset, scores_, sums_}; }
+
+    /// Turns scores into weights relative to the largest score so far. False: all weights are 0.
+    bool weigh(Range tile) {
         bool any = false;
         for (int i = 0; i < count_; ++i) any |= weigh(i, tile);
-        if (any) add_values(tile, late);
+        return any;
     }
 
     void put(std::int64_t part, const Results& results) const {
@@ -176,51 +206,13 @@ public:
     }
 
 private:
-    /// Keys or values of a tile.
-    Panel panel_of(const Tensor& t, Range tile, std::int64_t head) const {
-        return {t.type, at(t, 0, tile.begin, head, unit_.batch), t.nb[1], tile.end - tile.begin,
-                t.ne[0]};
-    }
-
-    /// Calls `use(rows, begin, ahead)` for a few rows at a time, from number `begin` on, as f32.
-    template <class Use>
-    void use_decoded(const Panel& panel, const RowsAhead& ahead, Use use) {
-        const DecodeRow decode = decode_row_of(panel.type);
-        const std::int64_t blocks = (panel.count + kDecodedRows - 1) / kDecodedRows;
-        for (std::int64_t block = 0; block < blocks; ++block) {
-            const std::int64_t begin = block * kDecodedRows;
-            const std::int64_t count = std::min(kDecodedRows, panel.count - begin);
-            for (std::int64_t r = 0; r < count; ++r) {
-                decode(panel.rows + static_cast<std::size_t>(begin + r) * panel.pitch,
-                       decoded_ + r * panel.depth, panel.depth);
-            }
-            const Panel rows{GGML_TYPE_F32, reinterpret_cast<const std::byte*>(decoded_),
-                             static_cast<std::size_t>(panel.depth) * sizeof(float), count,
-                             panel.depth};
-            use(rows, begin, share_of(ahead, block, blocks));
-        }
-    }
-
-    void score(Range tile, const RowsAhead& ahead) {
-        const Panel panel = panel_of(a_.k, tile, unit_.key_head);
-        if (score_codes_) return score_codes_.score(panel, ahead, coded_, scores_, count_);
-        if (score_ != nullptr) return score_(panel, ahead, queries_, scores_, count_);
-        use_decoded(panel, ahead,
-                    [&](const Panel& rows, std::int64_t begin, const RowsAhead& part) {
-                        float* out[kRowsUnit];
-                        for (int i = 0; i < count_; ++i) out[i] = scores_[i] + begin;
-                        score_rows_of(GGML_TYPE_F32)(rows, part, queries_, out, count_);
-                    });
-    }
-
-    /// Turns scores into weights relative to the largest score so far. False: all weights are 0.
     bool weigh(int i, Range tile) {
         const std::int64_t n = tile.end - tile.begin;
         Query& query = query_[i];
         float* scores = scores_[i];
         const ScoreRule rule{a_.params.scale, a_.params.logit_softcap, query.slope,
                              query.mask != nullptr ? query.mask + tile.begin : nullptr};
-        const float most = steps_.finish(rule, scores, n);
+        const float most = soft_.finish(rule, scores, n);
         if (most == kNever) {
             // No key counts; or all that do have no score, and some instruction sets miss that.
             const bool is_lost = std::any_of(scores, scores + n, [](float z) { return z != z; });
@@ -232,89 +224,164 @@ private:
             const float factor = std::exp(query.most - most);
             query.most = most;
             query.total *= factor;
-            steps_.scale(factor, sums_[i], a_.width());
+            soft_.scale(factor, sums_[i], a_.width());
         }
-        query.total += steps_.exponentiate(query.most, scores, n);
+        query.total += soft_.exponentiate(query.most, scores, n);
         return true;
     }
 
-    void add_values(Range tile, const RowsAhead& ahead) {
-        const Panel panel = panel_of(a_.v, tile, unit_.value_head);
-        if (add_ != nullptr) return add_(panel, ahead, scores_, sums_, count_);
-        use_decoded(panel, ahead,
-                    [&](const Panel& rows, std::int64_t begin, const RowsAhead& part) {
-                        const float* weights[kRowsUnit];
-                        for (int i = 0; i < count_; ++i) weights[i] = scores_[i] + begin;
-                        add_rows_of(GGML_TYPE_F32)(rows, part, weights, sums_, count_);
-                    });
-    }
-
     const Attention& a_;
+    const SoftRows soft_;
     const Unit unit_;
     const int count_;
-    const SoftRows steps_;
-    const ScoreRows score_;
-    const CodeScorer score_codes_;
-    const AddRows add_;
-    float* decoded_;
     Query query_[kRowsUnit];
-    const float* queries_[kRowsUnit];
-    const std::byte* coded_[kRowsUnit];
+    const std::byte* queries_[kRowsUnit];
     float *scores_[kRowsUnit], *sums_[kRowsUnit];
 };
 
-/// Lets all heads see the keys that are here, and asks for the next ones. `is_near`: these were
-/// asked for; it becomes whether the next ones are.
-void visit(const Attention& a, std::span<std::optional<Rows>> heads, const Place& here,
-           const Place& next, bool& is_near) {
-    if (heads.size() == 1) {
-        const RowsAhead late = next.keys.begin < next.keys.end ? keys_at(a, next) : RowsAhead{};
-        return heads.front()->visit(here.keys, values_at(a, here), late);
-    }
-    const auto is_masked = [&](const auto& head) { return head->is_masked(here.keys); };
-    const bool was_near = std::exchange(is_near, false);
-    if (std::ranges::all_of(heads, is_masked)) return;
-    if (!was_near) {
-        fetch(keys_at(a, here));
-        fetch(values_at(a, here));
-    }
-    is_near = next.keys.begin < next.keys.end;
-    const RowsAhead keys = is_near ? keys_at(a, next) : RowsAhead{};
-    const RowsAhead values = is_near ? values_at(a, next) : RowsAhead{};
-    const auto count = static_cast<std::int64_t>(heads.size());
-    for (std::int64_t i = 0; auto& head : heads) {
-        head->visit(here.keys, share_of(keys, i, count), share_of(values, i, count));
-        ++i;
-    }
+// Rows of a head stand in scratch memory, before what belongs to them.
+static_assert(std::is_trivially_destructible_v<Rows>);
+std::size_t head_size(const Attention& a) {
+    return whole_lines(sizeof(Rows)) + scores_size(a) + sums_size(a) +
+           static_cast<std::size_t>(rows_of_unit(a)) * coded_size(a);
 }
+
+// ---- heads -------------------------------------------------------------------------------------
+
+/// The heads of a piece on their way through the keys, a tile at a time. All of them see a few keys
+/// before they go on, so that memory is read from front to back.
+class Heads {
+public:
+    Heads(const Attention& attention, std::int64_t first_unit, std::byte* memory)
+        : a_(attention), steps_(attention), decoded_(reinterpret_cast<float*>(memory)) {
+        std::byte* own = memory + decoded_size(a_);
+        for (std::int64_t i = 0; i < a_.span; ++i, own += head_size(a_)) {
+            rows_[i] = std::construct_at(reinterpret_cast<Rows*>(own), a_, steps_,
+                                         a_.unit(first_unit + i), own + whole_lines(sizeof(Rows)));
+        }
+    }
+
+    const Unit& first() const { return rows_[0]->unit(); }
+    const Unit& last() const { return rows_[a_.span - 1]->unit(); }
+
+    /// Goes on with the keys that are `here`, and asks for those that are next. `is_near`: these
+    /// were asked for; it becomes whether the next ones are.
+    void visit(const Place& here, const Place& next, bool& is_near) {
+        const bool was_near = std::exchange(is_near, false);
+        const auto is_masked = [&](const Rows* rows) { return rows->is_masked(here.keys); };
+        if (std::all_of(rows_, rows_ + a_.span, is_masked)) return;
+        const RowsAhead keys = keys_at(a_, here), values = values_at(a_, here);
+        if (!was_near) fetch(first_of(keys));
+        score(keys, {others_of(keys), first_of(values)});
+        is_near =
+            weigh_and_add(here.keys, values, {others_of(values), first_of(keys_at(a_, next))});
+    }
+
+    void put(std::int64_t part, const Results& results) const {
+        for (std::int64_t i = 0; i < a_.span; ++i) rows_[i]->put(part, results);
+    }
+
+private:
+    int queries() const { return rows_[0]->count(); }
+
+    static Panel panel_of(const Tensor& t, const RowsAhead& rows) {
+        return {t.type, rows.rows, rows.pitch, rows.count, t.ne[0]};
+    }
+    std::size_t offset_of(const Tensor& t, std::int64_t i, std::int64_t Unit::*head) const {
+        return static_cast<std::size_t>(rows_[i]->unit().*head - first().*head) * t.nb[2];
+    }
+
+    void score(const RowsAhead& keys, const Ahead& ahead) {
+        HeadScores heads[kMostHeads];
+        for (std::int64_t i = 0; i < a_.span; ++i) {
+            heads[i] = rows_[i]->scores(offset_of(a_.k, i, &Unit::key_head));
+        }
+        const std::span<const HeadScores> used(heads, static_cast<std::size_t>(a_.span));
+        const Panel panel = panel_of(a_.k, keys);
+        if (steps_.score != nullptr) return steps_.score(panel, used, queries(), ahead);
+        for_decoded(
+            panel, used, ahead,
+            [&](const Panel& rows, const HeadScores& head, std::int64_t first, const Ahead& share) {
+                float* scores[kRowsUnit];
+                for (int q = 0; q < queries(); ++q) scores[q] = head.scores[q] + first;
+                const HeadScores one{0, head.queries, scores};
+                score_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
+            });
+    }
+
+    /// False: no key counts.
+    bool weigh_and_add(Range tile, const RowsAhead& values, const Ahead& ahead) {
+        HeadSums heads[kMostHeads];
+        std::size_t count = 0;
+        for (std::int64_t i = 0; i < a_.span; ++i) {
+            if (!rows_[i]->weigh(tile)) continue;
+            heads[count++] = rows_[i]->sums(offset_of(a_.v, i, &Unit::value_head));
+        }
+        if (count == 0) return false;
+        const std::span<const HeadSums> used(heads, count);
+        const Panel panel = panel_of(a_.v, values);
+        if (steps_.add != nullptr) {
+            steps_.add(panel, used, queries(), ahead);
+            return true;
+        }
+        for_decoded(
+            panel, used, ahead,
+            [&](const Panel& rows, const HeadSums& head, std::int64_t first, const Ahead& share) {
+                const float* weights[kRowsUnit];
+                for (int q = 0; q < queries(); ++q) weights[q] = head.weights[q] + first;
+                const HeadSums one{0, weights, head.sums};
+                add_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
+            });
+        return true;
+    }
+
+    /// Calls use(rows, head, first, share) for a few rows of a head at a time, from number `first`
+    /// on, as f32.
+    template <class Head, class Use>
+    void for_decoded(const Panel& panel, std::span<const Head> heads, const Ahead& ahead, Use use) {
+        const DecodeRow decode = decode_row_of(panel.type);
+        const auto count = static_cast<std::int64_t>(heads.size());
+        const std::int64_t calls = (panel.count + kDecodedRows - 1) / kDecodedRows * count;
+        for (std::int64_t call = 0; call < calls; ++call) {
+            const Head& head = heads[static_cast<std::size_t>(call % count)];
+            const std::int64_t first = call / count * kDecodedRows;
+            const std::byte* from = panel.rows + head.offset;
+            Panel rows{GGML_TYPE_F32, reinterpret_cast<const std::byte*>(decoded_),
+                       static_cast<std::size_t>(panel.depth) * sizeof(float),
+                       std::min(kDecodedRows, panel.count - first), panel.depth};
+            for (std::int64_t r = 0; r < rows.count; ++r) {
+                decode(from + static_cast<std::size_t>(first + r) * panel.pitch,
+                       decoded_ + r * panel.depth, panel.depth);
+            }
+            use(rows, head, first,
+                Ahead{share_of(ahead.first, call, calls), share_of(ahead.second, call, calls)});
+        }
+    }
+
+    const Attention& a_;
+    const Steps steps_;
+    float* decoded_;
+    Rows* rows_[kMostHeads];
+};
 
 }  // namespace
 
 std::size_t rows_size(const Attention& a) {
-    const std::int64_t heads = a.is_interleaved() ? std::min(kMostHeads, a.units) : 1;
-    return scores_size(a) + decoded_size(a) + static_cast<std::size_t>(heads) * head_size(a);
+    return decoded_size(a) + static_cast<std::size_t>(most_heads(a)) * head_size(a);
 }
 
 void attend_rows(const Attention& a, const Turn& turn, std::byte* memory, const Results& results) {
-    std::byte* own = memory + scores_size(a) + decoded_size(a);
-    std::array<std::optional<Rows>, kMostHeads> heads;
-    const auto used = std::span(heads).first(static_cast<std::size_t>(a.span));
-    std::int64_t unit = a.first_unit_of(turn.piece);
-    for (auto& head : used) {
-        head.emplace(a, a.unit(unit++), memory, own);
-        own += head_size(a);
-    }
+    Heads heads(a, a.first_unit_of(turn.piece), memory);
     const std::int64_t part = a.part_of(turn.piece), step = keys_of_tile(a);
     const Range keys = a.keys_of_part(part);
-    Place here{{}, used.front()->unit(), used.back()->unit()};
     bool is_near = turn.foreseen;
     for (std::int64_t begin = keys.begin; begin < keys.end; begin += step) {
-        here.keys = tile_at(begin, keys, step);
+        const Place here{tile_at(begin, keys, step), heads.first(), heads.last()};
         Place next{tile_at(here.keys.end, keys, step), here.first, here.last};
         if (here.keys.end == keys.end) next = beginning_of(a, turn.next);
-        visit(a, used, here, next, is_near);
+        heads.visit(here, next, is_near);
     }
-    for (const auto& head : used) head->put(part, results);
+    heads.put(part, results);
 }
 
 }  // namespace heddle::cpu

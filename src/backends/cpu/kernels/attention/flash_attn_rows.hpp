@@ -12,7 +12,7 @@ inline constexpr std::int64_t kRowsUnit = 16;
 std::size_t rows_size(const Attention& attention);
 
 /// Heads that a piece may have.
-inline constexpr std::int64_t kMostHeads = 16;
+inline constexpr std::int64_t kMostHeads = 32;
 
 /// Works on one piece.
 void attend_rows(const Attention& attention, const Turn& turn, std::byte* memory,

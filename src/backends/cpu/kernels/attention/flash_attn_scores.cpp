@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <span>
 
 #include "backends/cpu/dot/strip_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
@@ -15,27 +16,28 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace {
 
+/// Rows that all heads see before they go on: they stay in the first cache.
+constexpr std::int64_t kBlockRows = 8;
+
 #if !HEDDLE_HAS_STRIPS
 
-template <class T>
-void score_rows(const Panel& panel, const RowsAhead& ahead, const float* const* queries,
-                float* const* out, int count) {
+template <class T, int kQueries>
+void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
+                 std::int64_t first) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
-    Asking asking(ahead, panel.count);
-    for (std::int64_t j = 0; j < panel.count; ++j) {
-        asking.go_on();
-        const T* row = row_of<T>(panel, j);
-        for (int q = 0; q < count; ++q) {
+    for (std::int64_t j = 0; j < block.count; ++j) {
+        const T* row = row_of<T>(block, j);
+        for (int q = 0; q < kQueries; ++q) {
+            const auto* query = reinterpret_cast<const float*>(queries[q]);
             auto sum = hn::Zero(lanes);
             std::int64_t i = 0;
-            for (; i + step <= panel.depth; i += step) {
-                sum =
-                    hn::MulAdd(load_element(lanes, row, i), hn::LoadU(lanes, queries[q] + i), sum);
+            for (; i + step <= block.depth; i += step) {
+                sum = hn::MulAdd(load_element(lanes, row, i), hn::LoadU(lanes, query + i), sum);
             }
             float total = hn::GetLane(hn::SumOfLanes(lanes, sum));
-            for (; i < panel.depth; ++i) total += element(row, i) * queries[q][i];
-            out[q][j] = total;
+            for (; i < block.depth; ++i) total += element(row, i) * query[i];
+            out[q][first + j] = total;
         }
     }
 }
@@ -87,64 +89,90 @@ HWY_INLINE void store_sums(const V* v, float* to) {
 template <int kQueries>
 constexpr int kRowsAtOnce = kStripWidth == 12 ? (kQueries == 1 ? 8 : 4) : (kQueries <= 2 ? 4 : 2);
 
-template <class T, int kQueries>
-void score_queries(const Panel& panel, const RowsAhead& ahead, const float* const* query,
-                   float* const* out) {
-    constexpr int kRows = kRowsAtOnce<kQueries>, kSums = kQueries * kRows;
-    Asking asking(ahead, (panel.count + kRows - 1) / kRows);
-    for (std::int64_t j = 0; j < panel.count; j += kRows) {
-        asking.go_on();
-        const T* row[kRows];
+/// The products of up to `kRows` rows, from row `j` of the block on.
+template <class T, int kQueries, int kRows>
+HWY_INLINE void score_few(const Panel& block, std::int64_t j, const std::byte* const* queries,
+                          float* const* out, std::int64_t first) {
+    constexpr int kSums = kQueries * kRows;
+    const bool is_whole = j + kRows <= block.count;
+    const std::byte* next = block.rows + static_cast<std::size_t>(j) * block.pitch;
+    const T* row[kRows];  // where some are missing, the last one again
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+        row[r] = reinterpret_cast<const T*>(next);
+        if (is_whole || j + r + 1 < block.count) next += block.pitch;
+    }
+    const auto query = [&](int q) HWY_ATTR { return reinterpret_cast<const float*>(queries[q]); };
+    V sums[kSums];
+    HWY_UNROLL(16)
+    for (int s = 0; s < kSums; ++s) sums[s] = hn::Zero(kLanes);
+    const auto add_vector = [&](std::int64_t at) HWY_ATTR {
+        V x[kRows];
         HWY_UNROLL(8)
-        for (int r = 0; r < kRows; ++r) {
-            row[r] = row_of<T>(panel, j + r < panel.count ? j + r : panel.count - 1);
-        }
-        V sums[kSums];
-        HWY_UNROLL(16)
-        for (int s = 0; s < kSums; ++s) sums[s] = hn::Zero(kLanes);
-        std::int64_t i = 0;
-        for (; i + kPair <= panel.depth; i += kPair) {
-            HWY_UNROLL(2)
-            for (int half = 0; half < 2; ++half) {
-                V x[kRows];
-                HWY_UNROLL(8)
-                for (int r = 0; r < kRows; ++r)
-                    x[r] = load_element(kLanes, row[r], i + half * kVector);
-                HWY_UNROLL(4)
-                for (int q = 0; q < kQueries; ++q) {
-                    V y = hn::LoadU(kLanes, query[q] + i + half * kVector);
-                    keep(y);
-                    HWY_UNROLL(8)
-                    for (int r = 0; r < kRows; ++r) {
-                        sums[q * kRows + r] = hn::MulAdd(x[r], y, sums[q * kRows + r]);
-                    }
-                }
-            }
-        }
-        HWY_ALIGN float totals[kSums];
+        for (int r = 0; r < kRows; ++r) x[r] = load_element(kLanes, row[r], at);
         HWY_UNROLL(4)
-        for (int s = 0; s < kSums; s += 4) store_sums(sums + s, totals + s);
-        for (; i < panel.depth; ++i) {
-            for (int s = 0; s < kSums; ++s) {
-                totals[s] += element(row[s % kRows], i) * query[s / kRows][i];
+        for (int q = 0; q < kQueries; ++q) {
+            V y = hn::LoadU(kLanes, query(q) + at);
+            keep(y);
+            HWY_UNROLL(8)
+            for (int r = 0; r < kRows; ++r) {
+                sums[q * kRows + r] = hn::MulAdd(x[r], y, sums[q * kRows + r]);
             }
         }
-        const int used = panel.count - j < kRows ? static_cast<int>(panel.count - j) : kRows;
-        for (int q = 0; q < kQueries; ++q) {
-            for (int r = 0; r < used; ++r) out[q][j + r] = totals[q * kRows + r];
+    };
+    std::int64_t i = 0;
+    for (; i + kPair <= block.depth; i += kPair) {
+        add_vector(i);
+        add_vector(i + kVector);
+    }
+    if (i + kVector <= block.depth) {
+        add_vector(i);
+        i += kVector;
+    }
+    HWY_ALIGN float totals[kSums];
+    HWY_UNROLL(4)
+    for (int s = 0; s < kSums; s += 4) store_sums(sums + s, totals + s);
+    for (; i < block.depth; ++i) {
+        for (int s = 0; s < kSums; ++s) {
+            totals[s] += element(row[s % kRows], i) * query(s / kRows)[i];
         }
+    }
+    HWY_UNROLL(4)
+    for (int q = 0; q < kQueries; ++q) {
+        float* scores = out[q] + first + j;
+        const float* total = totals + q * kRows;
+        if (kRows % 4 == 0 && is_whole) {
+            HWY_UNROLL(2)
+            for (int r = 0; r < kRows; r += 4) {
+                const hn::FixedTag<float, 4> four;
+                hn::StoreU(hn::Load(four, total + r), four, scores + r);
+            }
+            continue;
+        }
+        for (int r = 0; r < kRows && j + r < block.count; ++r) scores[r] = total[r];
     }
 }
 
-template <class T>
-void score_rows(const Panel& panel, const RowsAhead& ahead, const float* const* queries,
-                float* const* out, int count) {
-    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
-        score_queries<T, number>(panel, asked, queries + q, out + q);
-    });
+template <class T, int kQueries>
+HWY_INLINE void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
+                            std::int64_t first) {
+    constexpr int kRows = kRowsAtOnce<kQueries>;
+    for (std::int64_t j = 0; j < block.count; j += kRows) {
+        score_few<T, kQueries, kRows>(block, j, queries, out, first);
+    }
 }
 
 #endif
+
+template <class T>
+void score_rows(const Panel& panel, std::span<const HeadScores> heads, int queries,
+                const Ahead& ahead) {
+    for_blocks(
+        panel, heads, kBlockRows, queries, ahead,
+        [&](auto number, const Panel& block, const HeadScores& head, int q, std::int64_t first)
+            HWY_ATTR { score_block<T, number>(block, head.queries + q, head.scores + q, first); });
+}
+
 }  // namespace
 
 ScoreRows rows_scorer(Type type) {

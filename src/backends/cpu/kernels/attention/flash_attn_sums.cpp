@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <span>
 
 #include "backends/cpu/dot/strip_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
@@ -66,13 +67,15 @@ void add_some_rows(const Panel& panel, const float* weights, float* y) {
     for (int r = 0; r < found; ++r) add_row(pending[r], x[r], y, panel.depth);
 }
 
+/// Rows that all heads see before they go on: they stay in the first cache.
+constexpr std::int64_t kBlockRows = 8;
+
 #if !HEDDLE_HAS_STRIPS
 
-template <class T>
-void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-              float* const* y, int count) {
-    Asking(ahead, 1).go_on();
-    for (int q = 0; q < count; ++q) add_some_rows<T>(panel, weights[q], y[q]);
+template <class T, int kQueries>
+void add_block(const Panel& block, const float* const* weights, float* const* y,
+               std::int64_t first) {
+    for (int q = 0; q < kQueries; ++q) add_some_rows<T>(block, weights[q] + first, y[q]);
 }
 
 #else
@@ -80,22 +83,17 @@ void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* we
 constexpr hn::ScalableTag<float> kLanes;
 using V = hn::Vec<decltype(kLanes)>;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
-constexpr std::int64_t kPair = 2 * kVector;
 
 // ---- weighted sums -----------------------------------------------------------------------------
 
-/// Rows that go through all of their elements before the next ones: they stay in the first cache.
-constexpr std::int64_t kBlockRows = 32;
-
-/// Pairs of vectors that are summed up together: as many sums as keep the processor busy.
+/// Vectors that are summed up together: as many sums as keep the processor busy.
 template <int kQueries>
-constexpr int kPairsAtOnce = (kStripWidth == 12 && kQueries > 1 ? 8 : 4) / kQueries;
+constexpr int kVectorsAtOnce = (kStripWidth == 12 && kQueries > 1 ? 16 : 8) / kQueries;
 
-/// Adds up to `kBlockRows` rows to `kPairs` pairs of elements from `i` on.
-template <class T, int kQueries, int kPairs>
+/// Adds rows to `kVectors` vectors of elements from `i` on.
+template <class T, int kQueries, int kVectors>
 HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float* const* y,
-                          std::int64_t i, Asking& ahead) {
-    constexpr int kVectors = 2 * kPairs;
+                          std::int64_t i) {
     V sums[kQueries][kVectors];
     HWY_UNROLL(4)
     for (int q = 0; q < kQueries; ++q) {
@@ -103,7 +101,6 @@ HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float
         for (int v = 0; v < kVectors; ++v) sums[q][v] = hn::LoadU(kLanes, y[q] + i + v * kVector);
     }
     for (std::int64_t j = 0; j < panel.count; ++j) {
-        if (i == 0) ahead.go_on();
         const T* row = row_of<T>(panel, j);
         V x[kVectors];
         HWY_UNROLL(8)
@@ -122,22 +119,22 @@ HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float
     }
 }
 
-/// Adds a block of rows from element `i` on, as far as whole pairs go; returns how far that is.
-template <class T, int kQueries, int kPairs>
+/// Adds a block of rows from element `i` on, as far as whole vectors go; returns how far that is.
+template <class T, int kQueries, int kVectors>
 HWY_INLINE std::int64_t add_slices(const Panel& block, const float* const* weights, float* const* y,
-                                   std::int64_t i, Asking& ahead) {
-    for (; i + kPairs * kPair <= block.depth; i += kPairs * kPair) {
-        add_slice<T, kQueries, kPairs>(block, weights, y, i, ahead);
+                                   std::int64_t i) {
+    for (; i + kVectors * kVector <= block.depth; i += kVectors * kVector) {
+        add_slice<T, kQueries, kVectors>(block, weights, y, i);
     }
-    if constexpr (kPairs > 1) {
-        i = add_slices<T, kQueries, kPairs / 2>(block, weights, y, i, ahead);
+    if constexpr (kVectors > 1) {
+        i = add_slices<T, kQueries, kVectors / 2>(block, weights, y, i);
     }
     return i;
 }
 
 template <class T, int kQueries>
-void add_block(const Panel& block, const float* const* weights, float* const* y, Asking& ahead) {
-    std::int64_t i = add_slices<T, kQueries, kPairsAtOnce<kQueries> >(block, weights, y, 0, ahead);
+HWY_INLINE void add_all_rows(const Panel& block, const float* const* weights, float* const* y) {
+    std::int64_t i = add_slices<T, kQueries, kVectorsAtOnce<kQueries> >(block, weights, y, 0);
     for (; i < block.depth; ++i) {
         for (int q = 0; q < kQueries; ++q) {
             float sum = y[q][i];
@@ -149,49 +146,42 @@ void add_block(const Panel& block, const float* const* weights, float* const* y,
     }
 }
 
-bool has_zero(const float* weights, std::int64_t n) {
-    const V zero = hn::Zero(kLanes);
+HWY_INLINE bool has_zero(const float* weights, std::int64_t n) {
+    const hn::FixedTag<float, 4> four;
+    const auto zero = hn::Zero(four);
     auto any = hn::Ne(zero, zero);
     std::int64_t j = 0;
-    for (; j + kVector <= n; j += kVector) {
-        any = hn::Or(any, hn::Eq(hn::LoadU(kLanes, weights + j), zero));
-    }
-    bool found = !hn::AllFalse(kLanes, any);
+    for (; j + 4 <= n; j += 4) any = hn::Or(any, hn::Eq(hn::LoadU(four, weights + j), zero));
+    bool found = !hn::AllFalse(four, any);
     for (; j < n; ++j) found |= weights[j] == 0;
     return found;
 }
 
 template <class T, int kQueries>
-void add_queries(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-                 float* const* y) {
-    Asking asking(ahead, panel.count);
-    for (std::int64_t begin = 0; begin < panel.count; begin += kBlockRows) {
-        Panel block = panel;
-        block.rows += static_cast<std::size_t>(begin) * panel.pitch;
-        block.count = panel.count - begin < kBlockRows ? panel.count - begin : kBlockRows;
-        const float* shifted[kQueries];
-        bool is_simple = true;
-        for (int q = 0; q < kQueries; ++q) {
-            shifted[q] = weights[q] + begin;
-            is_simple &= !has_zero(shifted[q], block.count);
-        }
-        if (is_simple) {
-            add_block<T, kQueries>(block, shifted, y, asking);
-            continue;
-        }
-        for (int q = 0; q < kQueries; ++q) add_some_rows<T>(block, shifted[q], y[q]);
+HWY_INLINE void add_block(const Panel& block, const float* const* weights, float* const* y,
+                          std::int64_t first) {
+    const float* shifted[kQueries];
+    bool is_simple = true;
+    for (int q = 0; q < kQueries; ++q) {
+        shifted[q] = weights[q] + first;
+        is_simple &= !has_zero(shifted[q], block.count);
     }
-}
-
-template <class T>
-void add_rows(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-              float* const* y, int count) {
-    for_queries(count, ahead, [&](auto number, int q, const RowsAhead& asked) HWY_ATTR {
-        add_queries<T, number>(panel, asked, weights + q, y + q);
-    });
+    if (HWY_LIKELY(is_simple)) return add_all_rows<T, kQueries>(block, shifted, y);
+    for (int q = 0; q < kQueries; ++q) add_some_rows<T>(block, shifted[q], y[q]);
 }
 
 #endif
+
+template <class T>
+void add_rows(const Panel& panel, std::span<const HeadSums> heads, int queries,
+              const Ahead& ahead) {
+    // With several queries it takes longer to read and write all sums.
+    for_blocks(
+        panel, heads, queries > 1 ? 2 * kBlockRows : kBlockRows, queries, ahead,
+        [&](auto number, const Panel& block, const HeadSums& head, int q, std::int64_t first)
+            HWY_ATTR { add_block<T, number>(block, head.weights + q, head.sums + q, first); });
+}
+
 }  // namespace
 
 AddRows rows_adder(Type type) {

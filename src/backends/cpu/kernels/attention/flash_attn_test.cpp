@@ -58,7 +58,7 @@ TEST(CpuFlashAttn, WorksOnSeveralHeadsOfACacheAtATime) {
     };
     // More than are joined, a prime number of them, and different ones for keys and values.
     for (const auto& [heads, key_heads, value_heads] :
-         {Heads{20, 20, 20}, Heads{14, 7, 7}, Heads{12, 6, 4}}) {
+         {Heads{34, 34, 34}, Heads{20, 20, 20}, Heads{14, 7, 7}, Heads{12, 6, 4}}) {
         for (const auto& [k, v] :
              {std::pair{GGML_TYPE_F16, GGML_TYPE_F16}, std::pair{GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}}) {
             SCOPED_TRACE(std::to_string(heads) + " " + std::string(name_of(k)));
@@ -88,6 +88,26 @@ TEST(CpuFlashAttn, GoesFromPartToPartOfACacheOfAnyType) {
                        interleaved(bench, type, 160, 3, 600, 1)};
             if (group == 2) x.mask = block_mask(bench, {600, 1, 1, 1});
             expect_attention(bench, x, {.scale = 0.2f});
+        }
+    }
+}
+
+/// Around the ends of blocks of keys that all heads see before they go on.
+TEST(CpuFlashAttn, HasAnyNumberOfKeysInACache) {
+    for (const auto& [type, width] :
+         {std::pair{GGML_TYPE_F16, 80}, std::pair{GGML_TYPE_BF16, 37},
+          std::pair{GGML_TYPE_Q8_0, 64}, std::pair{GGML_TYPE_Q5_0, 64}}) {
+        for (const std::int64_t keys : {1, 2, 7, 8, 9, 15, 17, 33, 63, 65, 197, 409}) {
+            for (const std::int64_t group : {1, 3}) {
+                SCOPED_TRACE(testing::Message()
+                             << name_of(type) << ", " << keys << " keys, " << group << " queries");
+                Workbench bench;
+                Operands x{bench.random(GGML_TYPE_F32, {width, 1, 5 * group, 1}),
+                           interleaved(bench, type, width, 5, keys, 1),
+                           interleaved(bench, type, width, 5, keys, 1)};
+                if (keys > 16) x.mask = block_mask(bench, {keys, 1, 1, 1});
+                expect_attention(bench, x, {.scale = 0.3f});
+            }
         }
     }
 }

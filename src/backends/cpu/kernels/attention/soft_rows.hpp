@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "backends/cpu/dot/panel.hpp"
 #include "core/type.hpp"
@@ -31,18 +32,28 @@ struct SoftRows {
 
 SoftRows soft_rows();
 
-/// Rows that are read next: asked for in time, as no processor foresees where they are.
+/// Rows that are read later: asked for in time, as no processor foresees where they are.
 struct RowsAhead {
     const std::byte* rows = nullptr;
     std::size_t pitch = 0;
     std::int64_t count = 0;
     std::size_t size = 0;  ///< of a row, in bytes
 };
+struct Ahead {
+    RowsAhead first, second;  ///< in the order in which they are read
+};
 
-/// out[q][r] = the product of query q, which is f32, and row r of the panel. Each row is read once
-/// for up to four queries.
-using ScoreRows = void (*)(const Panel& panel, const RowsAhead& ahead, const float* const* queries,
-                           float* const* out, int count);
+/// The keys of a head, and what is made of them.
+struct HeadScores {
+    std::size_t offset = 0;                     ///< of its keys, from those of the panel
+    const std::byte* const* queries = nullptr;  ///< f32, or `CodedQueryBlock`s
+    float* const* scores = nullptr;
+};
+
+/// scores[q][r] = the product of query q and row r of the panel, for each of some heads. Each row
+/// is read once for up to four queries, and a few rows by all heads before the next ones.
+using ScoreRows = void (*)(const Panel& panel, std::span<const HeadScores> heads, int queries,
+                           const Ahead& ahead);
 
 /// 32 elements of a query as whole numbers.
 struct CodedQueryBlock {
@@ -55,16 +66,22 @@ struct CodedQueryBlock {
 struct CodeScorer {
     /// `depth` elements to as many blocks as they fill.
     void (*code)(const float* query, std::int64_t depth, std::byte* to) = nullptr;
-    void (*score)(const Panel& panel, const RowsAhead& ahead, const std::byte* const* queries,
-                  float* const* out, int count) = nullptr;
+    ScoreRows score = nullptr;
 
     explicit operator bool() const { return score != nullptr; }
 };
 
-/// For each query q: y[q] += the sum of weights[q][r] * row r of the panel. Rows whose weight is 0
-/// have no influence, whatever they hold.
-using AddRows = void (*)(const Panel& panel, const RowsAhead& ahead, const float* const* weights,
-                         float* const* y, int count);
+/// The values of a head, and what is made of them.
+struct HeadSums {
+    std::size_t offset = 0;  ///< of its values, from those of the panel
+    const float* const* weights = nullptr;
+    float* const* sums = nullptr;
+};
+
+/// sums[q] += the sum of weights[q][r] * row r of the panel, for each query q of each of some
+/// heads. Rows whose weight is 0 have no influence, whatever they hold.
+using AddRows = void (*)(const Panel& panel, std::span<const HeadSums> heads, int queries,
+                         const Ahead& ahead);
 
 /// For values of whole numbers in blocks: weights become such numbers too. Null for other types.
 AddRows code_adder_of(Type type);

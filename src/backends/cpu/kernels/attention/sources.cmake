@@ -15,5 +15,6 @@ list(APPEND HEDDLE_CPU_SOURCES
 list(APPEND HEDDLE_CPU_TESTS
   kernels/attention/dsv4_test.cpp
   kernels/attention/flash_attn_blocks_test.cpp
+  kernels/attention/flash_attn_cut_test.cpp
   kernels/attention/flash_attn_test.cpp
   kernels/attention/lightning_indexer_test.cpp)
