@@ -32,24 +32,6 @@ HWY_INLINE void add_scaled(float* y, const float* x, float weight, std::int64_t 
     for (; i < n; ++i) y[i] += weight * x[i];
 }
 
-/// The sum of a[i] * b[i].
-HWY_INLINE float dot_rows(const float* a, const float* b, std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    auto part0 = hn::Zero(d), part1 = part0;  // two chains: one addition need not wait for another
-    std::int64_t i = 0;
-    for (; i + 2 * step <= n; i += 2 * step) {
-        part0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), part0);
-        part1 = hn::MulAdd(hn::LoadU(d, a + i + step), hn::LoadU(d, b + i + step), part1);
-    }
-    for (; i + step <= n; i += step) {
-        part0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), part0);
-    }
-    float total = hn::GetLane(hn::SumOfLanes(d, hn::Add(part0, part1)));
-    for (; i < n; ++i) total += a[i] * b[i];
-    return total;
-}
-
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

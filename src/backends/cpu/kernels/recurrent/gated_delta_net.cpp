@@ -5,9 +5,10 @@
 
 #include <cstring>
 
+#include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/recurrent/delta_rows.hpp"
 #include "backends/cpu/kernels/recurrent/operands.hpp"
-#include "backends/cpu/kernels/vector_rows.hpp"
 #include "ops/recurrent.hpp"
 
 #ifndef HEDDLE_CPU_GATED_DELTA_NET_ONCE
@@ -48,8 +49,12 @@ struct DeltaNet {
         return at<const float>(x, 0, head % x.ne[1], token, sequence / (sequences / x.ne[3]));
     }
 
-    /// Floats that a task needs for the decays of a token.
-    std::size_t decays() const { return (static_cast<std::size_t>(size) + 15) / 16 * 16; }
+    /// Most tokens of a run from `token` on: it ends where a snapshot is taken.
+    std::int64_t longest_run(std::int64_t token) const {
+        return longest_run_between_snapshots(token, tokens, snapshots);
+    }
+
+    RunMemory run_memory() const { return {size, 3}; }
 };
 
 }  // namespace heddle::cpu
@@ -59,45 +64,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
-
-/// m *= decay; returns the sum of m k.
-HWY_INLINE float decay_row(float* m, const float* decay, const float* k, std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    auto sum = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        const auto value = hn::Mul(hn::LoadU(d, m + i), hn::LoadU(d, decay + i));
-        hn::StoreU(value, d, m + i);
-        sum = hn::MulAdd(value, hn::LoadU(d, k + i), sum);
-    }
-    float total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; i < n; ++i) {
-        m[i] *= decay[i];
-        total += m[i] * k[i];
-    }
-    return total;
-}
-
-/// m += delta k; returns the sum of m q.
-HWY_INLINE float update_row(float* m, float delta, const float* k, const float* q, std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    const auto factor = hn::Set(d, delta);
-    auto sum = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        const auto value = hn::MulAdd(factor, hn::LoadU(d, k + i), hn::LoadU(d, m + i));
-        hn::StoreU(value, d, m + i);
-        sum = hn::MulAdd(value, hn::LoadU(d, q + i), sum);
-    }
-    float total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; i < n; ++i) {
-        m[i] += delta * k[i];
-        total += m[i] * q[i];
-    }
-    return total;
-}
 
 /// One for each key; the same for all where there is one gate.
 HWY_INLINE void exponentiate(const float* gates, std::int64_t gate_count, float* decay,
@@ -110,35 +76,54 @@ HWY_INLINE void exponentiate(const float* gates, std::int64_t gate_count, float*
     for (std::int64_t i = 0; i < n; ++i) decay[i] = factor;
 }
 
-/// Works in snapshot 0, which is the state after the last token in the end. Rows of the matrix
-/// belong to values, columns to keys; so each row goes its own way.
-void run_head(const DeltaNet& net, std::int64_t unit, float* decay) {
+/// Works in snapshot 0, which is the state after the last token in the end.
+void run_head(const DeltaNet& net, std::int64_t unit, float* scratch) {
     const std::int64_t head = unit % net.heads, sequence = unit / net.heads, n = net.size;
     const auto bytes = static_cast<std::size_t>(n * n) * sizeof(float);
     const float scale = 1.0f / ::sqrtf(static_cast<float>(n));
+    const float* from = at<const float>(net.state, 0, 0, head, sequence);
     float* matrix = net.snapshot(0, unit);
-    std::memcpy(matrix, at(net.state, 0, 0, head, sequence), bytes);
-    for (std::int64_t token = 0; token < net.tokens; ++token) {
-        const float* q = net.row(net.q, head, token, sequence);
-        const float* k = net.row(net.k, head, token, sequence);
-        const float* v = at<const float>(net.v, 0, head, token, sequence);
-        const float beta = *at<const float>(net.beta, 0, head, token, sequence);
-        float* y = net.outputs + ((sequence * net.tokens + token) * net.heads + head) * n;
-        exponentiate(at<const float>(net.gate, 0, head, token, sequence), net.gate.ne[0], decay, n);
-        for (std::int64_t j = 0; j < n; ++j) {
-            float* row = matrix + j * n;
-            const float delta = beta * (v[j] - decay_row(row, decay, k, n));
-            y[j] = scale * update_row(row, delta, k, q, n);
+    if (net.tokens == 0) std::memcpy(matrix, from, bytes);
+    for (std::int64_t token = 0, count; token < net.tokens; token += count) {
+        const std::int64_t most = net.longest_run(token);
+        DeltaToken run[kMostTokensOfRun];
+        float *product = scratch, *decay = product + n, *factors = decay + n;
+        bool is_last = false;
+        for (count = 0; !is_last; ++count, factors += 3 * n) {
+            const std::int64_t t = token + count;
+            const float* q = net.row(net.q, head, t, sequence);
+            const float* k = net.row(net.k, head, t, sequence);
+            if (t + kMostTokensOfRun < net.tokens) {
+                fetch(net.row(net.q, head, t + kMostTokensOfRun, sequence), n);
+                fetch(net.row(net.k, head, t + kMostTokensOfRun, sequence), n);
+                fetch(at<const float>(net.v, 0, head, t + kMostTokensOfRun, sequence), n);
+            }
+            float *ask = factors, *bring = ask + n, *read = bring + n;
+            exponentiate(at<const float>(net.gate, 0, head, t, sequence), net.gate.ne[0], decay, n);
+            is_last = !extend_product(decay, count == 0, product, n) || count + 1 == most;
+            multiply_by_product(k, 1, product, ask, n);
+            divide_by_product(k, product, is_last, bring, n);
+            multiply_by_product(q, scale, is_last ? nullptr : product, read, n);
+            run[count] = {.ask = ask,
+                          .bring = bring,
+                          .read = read,
+                          .brings_value = nullptr,
+                          .product = product,
+                          .rate = *at<const float>(net.beta, 0, head, t, sequence),
+                          .v = at<const float>(net.v, 0, head, t, sequence),
+                          .y = net.outputs + ((sequence * net.tokens + t) * net.heads + head) * n};
         }
-        const std::int64_t slot = net.tokens - 1 - token;
+        run_rows<false>(run, count, from, matrix, n);
+        from = matrix;
+        const std::int64_t slot = net.tokens - token - count;
         if (slot > 0 && slot < net.snapshots) std::memcpy(net.snapshot(slot, unit), matrix, bytes);
     }
 }
 
 }  // namespace
 
-void run_delta_net(const DeltaNet& net, Range units, float* decay) {
-    for (std::int64_t unit = units.begin; unit < units.end; ++unit) run_head(net, unit, decay);
+void run_delta_net(const DeltaNet& net, Range units, float* scratch) {
+    for (std::int64_t unit = units.begin; unit < units.end; ++unit) run_head(net, unit, scratch);
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
@@ -157,16 +142,13 @@ void run(const Tensor& node, const Task& task) {
     const DeltaNet net(node);
     // Slots for more tokens than there are stay as they are; a single slot always has the state.
     if (net.tokens == 0 && net.snapshots > 1) return;
-    float* decay = reinterpret_cast<float*>(task.scratch) +
-                   static_cast<std::size_t>(task.index) * net.decays();
-    HWY_DYNAMIC_DISPATCH(run_delta_net)(net, task.share(net.units()), decay);
+    HWY_DYNAMIC_DISPATCH(run_delta_net)
+    (net, task.share(net.units()), net.run_memory().of(task));
 }
 
 Demand demand(const Tensor& node, int threads) {
     const DeltaNet net(node);
-    Demand demand = flops_demand<ops::GatedDeltaNet>(node, net.units(), threads);
-    demand.scratch = static_cast<std::size_t>(demand.tasks) * net.decays() * sizeof(float);
-    return demand;
+    return net.run_memory().demand(flops_demand<ops::GatedDeltaNet>(node, net.units(), threads));
 }
 
 }  // namespace

@@ -7,6 +7,14 @@
 
 namespace heddle::cpu {
 
+/// All tokens of a sequence for one of the heads.
+struct HeadTokens {
+    std::int64_t head, tokens;
+    std::int64_t offset;   ///< of the operands and the output of the first token
+    const float* initial;  ///< the matrix before the first token
+    float* matrix;         ///< where it is in the end
+};
+
 /// Recurrences over operands [size, heads, tokens] with a matrix [size, size] as the state of each
 /// head. The result has the outputs first, then the states after the last token.
 struct MatrixStates {
@@ -27,22 +35,27 @@ struct MatrixStates {
     /// Pieces of work: heads of sequences.
     std::int64_t units() const { return heads * sequences; }
 
-    /// Calls `step(head, offset, y, matrix)` for each token of the given heads: its operands begin
-    /// `offset` elements behind the first, its output goes to `y`. The matrix is changed in place.
-    template <class Step>
-    void for_tokens(Range range, Step&& step) const {
+    /// Calls `head(piece)` for each piece that has tokens.
+    template <class Head>
+    void for_heads(Range range, Head&& head) const {
+        const std::int64_t elements = size * size, count = sequences > 0 ? tokens / sequences : 0;
         for (std::int64_t unit = range.begin; unit < range.end; ++unit) {
-            const std::int64_t sequence = unit / heads, head = unit % heads;
-            const std::int64_t elements = size * size, count = tokens / sequences;
-            float* matrix = states + unit * elements;
-            std::memcpy(matrix, initial + unit * elements,
-                        static_cast<std::size_t>(elements) * sizeof(float));
-            for (std::int64_t t = sequence * count; t < (sequence + 1) * count; ++t) {
-                const std::int64_t offset = (t * heads + head) * size;
-                step(head, offset, outputs + offset, matrix);
+            const HeadTokens piece{.head = unit % heads,
+                                   .tokens = count,
+                                   .offset = (unit / heads * count * heads + unit % heads) * size,
+                                   .initial = initial + unit * elements,
+                                   .matrix = states + unit * elements};
+            if (count > 0) {
+                head(piece);
+            } else {
+                std::memcpy(piece.matrix, piece.initial,
+                            static_cast<std::size_t>(elements) * sizeof(float));
             }
         }
     }
+
+    /// From the operands of a token to those of the next.
+    std::int64_t pitch() const { return heads * size; }
 
     std::string_view objection() const {
         const bool divides = sequences == 0 ? tokens == 0 : tokens % sequences == 0;

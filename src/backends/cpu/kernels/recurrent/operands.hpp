@@ -12,4 +12,9 @@ inline bool all_f32(const Tensor& node, int count) {
     return true;
 }
 
+/// The elements of an operand that is dense and f32.
+inline const float* floats(const Tensor& node, int slot) {
+    return static_cast<const float*>(node.src[slot]->data);
+}
+
 }  // namespace heddle::cpu

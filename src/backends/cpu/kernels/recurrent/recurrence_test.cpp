@@ -17,9 +17,22 @@ struct Shape {
     Extents state() const { return {size * size * heads, sequences, 1, 1}; }
 };
 
-/// Head sizes that fill vectors, and such that do not.
-const Shape kShapes[] = {{64, 3, 6, 2}, {8, 2, 5, 1},  {16, 2, 4, 4}, {13, 3, 9, 3},
-                         {1, 2, 3, 1},  {33, 1, 2, 1}, {4, 2, 0, 2}};
+/// Head sizes that fill vectors, and such that do not; tokens for one run and for several.
+const Shape kShapes[] = {{64, 3, 6, 2}, {8, 2, 5, 1}, {16, 2, 4, 4},  {13, 3, 9, 3}, {1, 2, 3, 1},
+                         {33, 1, 2, 1}, {4, 2, 0, 2}, {64, 1, 70, 1}, {39, 2, 33, 1}};
+
+/// Decays from mild to so strong that the product of a few is not a number to divide by; some are
+/// 0, and some negative.
+Tensor* decays(Workbench& bench, const Extents& extents) {
+    Tensor* made = bench.random(GGML_TYPE_F32, extents, -0.2, 1);
+    std::vector<double> values = values_of(*made);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (i % 41 == 5) values[i] = 0;
+        if (i % 97 == 50) values[i] = 1e-30;
+    }
+    set_values(*made, values);
+    return made;
+}
 
 /// The definition: `step(h, t, matrix, y)` for every token, matrix and output in double.
 template <class Step>
@@ -52,7 +65,7 @@ TEST(RwkvWkv6, FollowsItsRecurrence) {
     for (const Shape& c : kShapes) {
         Workbench bench;
         const auto operand = [&] { return bench.random(GGML_TYPE_F32, c.operand()); };
-        Tensor *k = operand(), *v = operand(), *r = operand(), *td = operand();
+        Tensor *k = operand(), *v = operand(), *r = operand(), *td = decays(bench, c.operand());
         Tensor* tf = bench.random(GGML_TYPE_F32, {c.size, c.heads, 1, 1});
         Tensor* state = bench.random(GGML_TYPE_F32, c.state());
         Tensor* node = bench.node<RwkvWkv6>({}, {k, v, r, tf, td, state});
@@ -75,7 +88,7 @@ TEST(GatedLinearAttn, FollowsItsRecurrence) {
     for (const Shape& c : kShapes) {
         Workbench bench;
         const auto operand = [&] { return bench.random(GGML_TYPE_F32, c.operand()); };
-        Tensor *k = operand(), *v = operand(), *q = operand(), *g = operand();
+        Tensor *k = operand(), *v = operand(), *q = operand(), *g = decays(bench, c.operand());
         Tensor* state = bench.random(GGML_TYPE_F32, c.state());
         const float scale = 0.37f;
         Tensor* node = bench.node<GatedLinearAttn>({scale}, {k, v, q, g, state});
@@ -98,8 +111,8 @@ TEST(RwkvWkv7, FollowsItsRecurrence) {
         Workbench bench;
         // Small enough that states do not grow without limit.
         const auto operand = [&] { return bench.random(GGML_TYPE_F32, c.operand(), -0.3, 0.3); };
-        Tensor *r = operand(), *w = operand(), *k = operand(), *v = operand(), *a = operand(),
-               *b = operand();
+        Tensor *r = operand(), *w = decays(bench, c.operand()), *k = operand(), *v = operand(),
+               *a = operand(), *b = operand();
         Tensor* state = bench.random(GGML_TYPE_F32, c.state());
         Tensor* node = bench.node<RwkvWkv7>({}, {r, w, k, v, a, b, state});
         const auto step = [&](auto h, auto t, std::vector<double>& m, std::vector<double>& y) {
@@ -223,7 +236,9 @@ TEST(GatedDeltaNet, FollowsItsRecurrence) {
     for (const NetCase& c : {
              NetCase{32, 4, 5, 2, 4, 2, 1, false}, NetCase{32, 4, 5, 2, 2, 1, 1, true},
              NetCase{13, 6, 7, 4, 3, 2, 3, false, true},
-             NetCase{128, 2, 40, 1, 1, 1, 2, true, true},
+             NetCase{128, 2, 40, 1, 1, 1, 2, true, true}, NetCase{64, 2, 75, 1, 1, 1, 1, false},
+             NetCase{20, 1, 70, 1, 1, 1, 40, true}, NetCase{65, 1, 34, 1, 1, 1, 1, true},
+             NetCase{160, 1, 3, 1, 1, 1, 2, false},
              NetCase{16, 2, 2, 2, 2, 2, 4, false},  // fewer tokens than snapshots
              NetCase{1, 3, 4, 1, 3, 1, 1, false},
              NetCase{8, 2, 0, 2, 2, 2, 1, false},  // no token: the state as it was

@@ -3,65 +3,70 @@
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
 
+#include "backends/cpu/kernels/recurrent/delta_rows.hpp"
 #include "backends/cpu/kernels/recurrent/matrix_states.hpp"
-#include "backends/cpu/kernels/vector_rows.hpp"
 #include "ops/recurrent.hpp"
+
+#ifndef HEDDLE_CPU_RWKV_WKV7_ONCE
+#define HEDDLE_CPU_RWKV_WKV7_ONCE
+namespace heddle::cpu {
+
+struct Wkv7 {
+    const float *r, *w, *k, *v, *a, *b;
+};
+
+inline RunMemory run_memory(const MatrixStates& states) { return {states.size, 4}; }
+
+}  // namespace heddle::cpu
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-/// What a token brings to every row of the matrix: a value for each key.
-struct Wkv7Token {
-    const float *r, *w, *k, *b;
-};
-
-template <class D, class V>
-HWY_INLINE V step_lanes(D d, const Wkv7Token& token, std::int64_t i, V v, V sa, float* m) {
-    const V inflow =
-        hn::MulAdd(v, hn::LoadU(d, token.k + i), hn::Mul(sa, hn::LoadU(d, token.b + i)));
-    const V value = hn::MulAdd(hn::LoadU(d, m + i), hn::LoadU(d, token.w + i), inflow);
-    hn::StoreU(value, d, m + i);
-    return hn::Mul(value, hn::LoadU(d, token.r + i));
-}
-
-/// m = w m + v k + sa b; returns the sum of m r.
-HWY_INLINE float step_row(const Wkv7Token& token, float v, float sa, float* m, std::int64_t n) {
-    const Floats d;
-    const hn::CappedTag<float, 1> one;
-    const std::int64_t step = lane_count(d);
-    auto sum = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        sum = hn::Add(sum, step_lanes(d, token, i, hn::Set(d, v), hn::Set(d, sa), m));
+void run_head(const Wkv7& x, const MatrixStates& states, const HeadTokens& head, float* scratch) {
+    const std::int64_t n = states.size;
+    const float* from = head.initial;
+    for (std::int64_t token = 0, count; token < head.tokens; token += count) {
+        const std::int64_t left = head.tokens - token;
+        const std::int64_t most = left < kMostTokensOfRun ? left : kMostTokensOfRun;
+        DeltaToken run[kMostTokensOfRun];
+        float *product = scratch, *factors = scratch + n;
+        bool is_last = false;
+        for (count = 0; !is_last; ++count, factors += 4 * n) {
+            const std::int64_t at = head.offset + (token + count) * states.pitch();
+            if (count + kMostTokensOfRun < left) {
+                for (const float* next : {x.r, x.w, x.k, x.v, x.a, x.b}) {
+                    fetch(next + at + kMostTokensOfRun * states.pitch(), n);
+                }
+            }
+            float *ask = factors, *bring = ask + n, *read = bring + n, *value = read + n;
+            multiply_by_product(x.a + at, 1, count > 0 ? product : nullptr, ask, n);
+            is_last = !extend_product(x.w + at, count == 0, product, n) || count + 1 == most;
+            divide_by_product(x.b + at, product, is_last, bring, n);
+            divide_by_product(x.k + at, product, is_last, value, n);
+            multiply_by_product(x.r + at, 1, is_last ? nullptr : product, read, n);
+            run[count] = {.ask = ask,
+                          .bring = bring,
+                          .read = read,
+                          .brings_value = value,
+                          .product = product,
+                          .rate = 1,
+                          .v = x.v + at,
+                          .y = states.outputs + at};
+        }
+        run_rows<true>(run, count, from, head.matrix, n);
+        from = head.matrix;
     }
-    float total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; i < n; ++i) {
-        total += hn::GetLane(step_lanes(one, token, i, hn::Set(one, v), hn::Set(one, sa), m));
-    }
-    return total;
 }
-
-const float* floats(const Tensor& t) { return static_cast<const float*>(t.data); }
 
 }  // namespace
 
-/// Row i of the matrices belongs to value i, their columns to keys.
-void wkv7(const Tensor& node, const Task& task) {
-    const MatrixStates states(node, *node.src[2], *node.src[6]);
-    const float *r = floats(*node.src[0]), *w = floats(*node.src[1]), *k = floats(*node.src[2]),
-                *v = floats(*node.src[3]), *a = floats(*node.src[4]), *b = floats(*node.src[5]);
-    const std::int64_t n = states.size;
-    states.for_tokens(task.share(states.units()),
-                      [&](std::int64_t, std::int64_t offset, float* y, float* matrix) HWY_ATTR {
-                          const Wkv7Token token{r + offset, w + offset, k + offset, b + offset};
-                          for (std::int64_t i = 0; i < n; ++i) {
-                              float* row = matrix + i * n;
-                              const float sa = dot_rows(a + offset, row, n);
-                              y[i] = step_row(token, v[offset + i], sa, row, n);
-                          }
-                      });
+void wkv7(const Wkv7& x, const MatrixStates& states, const Task& task) {
+    float* scratch = run_memory(states).of(task);
+    states.for_heads(task.share(states.units()),
+                     [&](const HeadTokens& head) HWY_ATTR { run_head(x, states, head, scratch); });
 }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
@@ -81,11 +86,19 @@ std::string_view objection(const Tensor& node) {
     return MatrixStates(node, k, *node.src[6]).objection();
 }
 
-void run(const Tensor& node, const Task& task) { HWY_DYNAMIC_DISPATCH(wkv7)(node, task); }
+void run(const Tensor& node, const Task& task) {
+    const Wkv7 x{.r = floats(node, 0),
+                 .w = floats(node, 1),
+                 .k = floats(node, 2),
+                 .v = floats(node, 3),
+                 .a = floats(node, 4),
+                 .b = floats(node, 5)};
+    HWY_DYNAMIC_DISPATCH(wkv7)(x, MatrixStates(node, *node.src[2], *node.src[6]), task);
+}
 
 Demand demand(const Tensor& node, int threads) {
     const MatrixStates states(node, *node.src[2], *node.src[6]);
-    return flops_demand<ops::RwkvWkv7>(node, states.units(), threads);
+    return run_memory(states).demand(flops_demand<ops::RwkvWkv7>(node, states.units(), threads));
 }
 
 }  // namespace

@@ -5,9 +5,10 @@
 
 #include <cstring>
 
-#include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/lanes.hpp"
+#include "backends/cpu/kernels/lanes_log.hpp"
+#include "backends/cpu/kernels/recurrent/decayed_states.hpp"
 #include "backends/cpu/kernels/recurrent/operands.hpp"
-#include "backends/cpu/kernels/vector_rows.hpp"
 #include "ops/state_space.hpp"
 
 #ifndef HEDDLE_CPU_SSM_SCAN_ONCE
@@ -41,6 +42,16 @@ struct SsmScan {
 
     std::int64_t head_size() const { return state * dims; }
 
+    /// Most tokens of a run from `token` on: it ends where a snapshot is taken.
+    std::int64_t longest_run(std::int64_t token) const {
+        return longest_run_between_snapshots(token, tokens, snapshots);
+    }
+    RunMemory run_memory() const { return {dims, 2}; }
+
+    /// The state of a head before the first token.
+    const float* initial(std::int64_t head, std::int64_t sequence) const {
+        return at<const float>(s, 0, 0, head, *at<const std::int32_t>(ids, sequence));
+    }
     /// The state of a head in snapshot `slot`.
     float* snapshot(std::int64_t slot, std::int64_t head, std::int64_t sequence) const {
         return states + ((slot * sequences + sequence) * heads + head) * head_size();
@@ -61,90 +72,246 @@ namespace {
 /// ln(1 + e^z); beyond 20 the difference to z is lost.
 HWY_INLINE float softplus(float z) { return z > 20.0f ? z : ::log1pf(::expf(z)); }
 
-/// One decay for all elements of the state.
-struct OneDecay {
-    float factor;
+// ---- a decay for each element ------------------------------------------------------------------
 
-    OneDecay(const float* a, float delta) : factor(::expf(delta * a[0])) {}
+/// A run of tokens for rows of the states, as many at a time as the first cache likes. Models have
+/// one row for each head.
+struct RowsRun {
+    static constexpr std::int64_t kMostRows = 16;
 
-    template <class D>
-    HWY_INLINE hn::Vec<D> lanes(D d, std::int64_t) const {
-        return hn::Set(d, factor);
-    }
-    HWY_INLINE float one(std::int64_t) const { return factor; }
+    std::int64_t tokens, rows, state;
+    const float *b[kMostTokensOfRun], *c[kMostTokensOfRun];
+    float delta[kMostTokensOfRun][kMostRows], x[kMostTokensOfRun][kMostRows],
+        y[kMostTokensOfRun][kMostRows];
+    std::int64_t head[kMostRows];
+    const float* rates[kMostRows];
+    const float* from;
+    float* to;
 };
 
-/// Each element of the state has its own.
-struct EachDecay {
-    const float* a;
-    float delta;
-
-    EachDecay(const float* rates, float step) : a(rates), delta(step) {}
-
-    template <class D>
-    HWY_INLINE hn::Vec<D> lanes(D d, std::int64_t i) const {
-        return exp_of(d, hn::Mul(hn::LoadU(d, a + i), hn::Set(d, delta)));
+/// All tokens of a run for `kRows` rows, from element `first` on.
+template <int kRows, class D>
+HWY_INLINE void run_own_decays(D d, RowsRun& run, std::int64_t row, std::int64_t first) {
+    using V = hn::Vec<D>;
+    const ExpConstants constants = ExpConstants::held();
+    V state[kRows], rates[kRows], sum[kRows];
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+        state[r] = hn::LoadU(d, run.from + (row + r) * run.state + first);
+        rates[r] = hn::LoadU(d, run.rates[row + r] + first);
     }
-    HWY_INLINE float one(std::int64_t i) const { return ::expf(delta * a[i]); }
-};
-
-/// s = s * decay + b * xd; returns the sum of s * c.
-template <class Decay>
-HWY_INLINE float step_state(float* s, const Decay& decay, const float* b, const float* c, float xd,
-                            std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    const auto factor = hn::Set(d, xd);
-    auto sum = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) {
-        const auto input = hn::Mul(hn::LoadU(d, b + i), factor);
-        const auto value = hn::MulAdd(hn::LoadU(d, s + i), decay.lanes(d, i), input);
-        hn::StoreU(value, d, s + i);
-        sum = hn::MulAdd(value, hn::LoadU(d, c + i), sum);
+    for (std::int64_t t = 0; t < run.tokens; ++t) {
+        const V b = hn::LoadU(d, run.b[t] + first), c = hn::LoadU(d, run.c[t] + first);
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) {
+            const V exponent = hn::Mul(rates[r], hn::Set(d, run.delta[t][row + r]));
+            const V input = hn::Mul(b, hn::Set(d, run.x[t][row + r]));
+            state[r] = hn::MulAdd(state[r], exp_of(d, exponent, constants), input);
+            sum[r] = hn::Mul(state[r], c);
+        }
+        float part[kRows];
+        add_lanes(d, sum, part);
+        float* y = run.y[t] + row;
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) y[r] = first == 0 ? part[r] : y[r] + part[r];
     }
-    float total = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; i < n; ++i) {
-        s[i] = s[i] * decay.one(i) + b[i] * xd;
-        total += s[i] * c[i];
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+        hn::StoreU(state[r], d, run.to + (row + r) * run.state + first);
     }
-    return total;
 }
 
-/// Works in snapshot 0, which is the state after the last token in the end.
-template <class Decay>
-void scan_head(const SsmScan& scan, std::int64_t head, std::int64_t sequence) {
-    const std::int64_t group = head / scan.heads_per_group;
-    const std::int64_t row = *at<const std::int32_t>(scan.ids, sequence);
-    const auto bytes = static_cast<std::size_t>(scan.head_size()) * sizeof(float);
-    float* state = scan.snapshot(0, head, sequence);
-    std::memcpy(state, at(scan.s, 0, 0, head, row), bytes);
-    const float* rates = at<const float>(scan.a, 0, head);
-    for (std::int64_t token = 0; token < scan.tokens; ++token) {
-        const float delta = softplus(*at<const float>(scan.dt, head, token, sequence));
-        const Decay decay(rates, delta);
-        const float* x = at<const float>(scan.x, 0, head, token, sequence);
-        const float* b = at<const float>(scan.b, 0, group, token, sequence);
-        const float* c = at<const float>(scan.c, 0, group, token, sequence);
-        float* y = scan.output(head, token, sequence);
-        for (std::int64_t i = 0; i < scan.dims; ++i) {
-            y[i] = step_state(state + i * scan.state, decay, b, c, x[i] * delta, scan.state);
+template <int kRows>
+HWY_INLINE void run_own_decays(RowsRun& run, std::int64_t row) {
+    for_lanes(run.state, [&](auto d, std::int64_t first)
+                             HWY_ATTR { run_own_decays<kRows>(d, run, row, first); });
+}
+
+/// The tokens of a run for the rows of a group from `row` on.
+void begin_run(const SsmScan& scan, std::int64_t row, std::int64_t sequence, std::int64_t token,
+               RowsRun& run) {
+    const std::int64_t group = run.head[0] / scan.heads_per_group;
+    run.tokens = scan.longest_run(token);
+    const SoftplusConstants constants = SoftplusConstants::held();
+    for (std::int64_t t = 0; t < run.tokens; ++t) {
+        run.b[t] = at<const float>(scan.b, 0, group, token + t, sequence);
+        run.c[t] = at<const float>(scan.c, 0, group, token + t, sequence);
+        const float* steps = at<const float>(scan.dt, 0, token + t, sequence);
+        const float* x = at<const float>(scan.x, 0, 0, token + t, sequence) + row;
+        float* delta = run.delta[t];
+        for (std::int64_t r = 0; r < run.rows; ++r) delta[r] = steps[run.head[r]];
+        map_floats(delta, delta, run.rows,
+                   [&](auto d, auto z) HWY_ATTR { return softplus_of(d, z, constants); });
+        for (std::int64_t r = 0; r < run.rows; ++r) run.x[t][r] = x[r] * delta[r];
+    }
+}
+
+/// Rows of one group, counted through all heads of the sequence.
+void scan_own_decays(const SsmScan& scan, Range rows, std::int64_t sequence) {
+    RowsRun run;
+    run.state = scan.state;
+    for (std::int64_t row = rows.begin; row < rows.end; row += run.rows) {
+        const std::int64_t left = rows.end - row;
+        run.rows = left < RowsRun::kMostRows ? left : RowsRun::kMostRows;
+        run.from = scan.initial(0, sequence) + row * run.state;
+        run.to = scan.snapshot(0, 0, sequence) + row * run.state;
+        for (std::int64_t r = 0; r < run.rows; ++r) {
+            run.head[r] = (row + r) / scan.dims;
+            run.rates[r] = at<const float>(scan.a, 0, run.head[r]);
         }
-        const std::int64_t slot = scan.tokens - 1 - token;
+        for (std::int64_t token = 0; token < scan.tokens; token += run.tokens) {
+            begin_run(scan, row, sequence, token, run);
+            std::int64_t r = 0;
+            for (; r + 4 <= run.rows; r += 4) run_own_decays<4>(run, r);
+            for (; r < run.rows; ++r) run_own_decays<1>(run, r);
+            for (std::int64_t t = 0; t < run.tokens; ++t) {
+                std::memcpy(scan.output(0, token + t, sequence) + row, run.y[t],
+                            static_cast<std::size_t>(run.rows) * sizeof(float));
+            }
+            run.from = run.to;
+        }
+    }
+}
+
+// ---- one decay for all elements of a head ------------------------------------------------------
+
+/// What a run of tokens does to the states of a head.
+struct ScanRun {
+    std::int64_t tokens, dims, state;
+    const float *b[kMostTokensOfRun], *c[kMostTokensOfRun];
+    float *x, *y;                   ///< `dims` for each token
+    float scale[kMostTokensOfRun];  ///< of y
+    float product;
+    const float* from;
+    float* to;
+};
+
+/// The first tokens from `token` on: as many as a run takes.
+void begin_run(const SsmScan& scan, std::int64_t head, std::int64_t sequence, std::int64_t token,
+               ScanRun& run) {
+    const std::int64_t group = head / scan.heads_per_group, most = scan.longest_run(token);
+    const float rate = *at<const float>(scan.a, 0, head);
+    bool is_last = false;
+    for (run.tokens = 0; !is_last; ++run.tokens) {
+        const std::int64_t i = run.tokens, t = token + i;
+        const float delta = softplus(*at<const float>(scan.dt, head, t, sequence));
+        const float decay = ::expf(delta * rate);
+        is_last = !extend_product(&decay, i == 0, &run.product, 1) || i + 1 == most;
+        run.scale[i] = is_last ? 1 : run.product;
+        run.b[i] = at<const float>(scan.b, 0, group, t, sequence);
+        run.c[i] = at<const float>(scan.c, 0, group, t, sequence);
+        const float* x = at<const float>(scan.x, 0, head, t, sequence);
+        if (t + kMostTokensOfRun < scan.tokens) {
+            fetch(at<const float>(scan.x, 0, head, t + kMostTokensOfRun, sequence), run.dims);
+        }
+        multiply_by_product(x, delta / run.scale[i], nullptr, run.x + i * run.dims, run.dims);
+    }
+}
+
+/// All tokens of a run for some rows of the state, which stay in registers, from element `first`
+/// on.
+template <int kRows, int kWide, class D>
+HWY_INLINE void run_tile(D d, const ScanRun& run, std::int64_t row, std::int64_t first) {
+    using V = hn::Vec<D>;
+    constexpr std::int64_t kLanes = hn::MaxLanes(D());
+    V state[kRows][kWide];
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(4)
+        for (int j = 0; j < kWide; ++j) {
+            state[r][j] = hn::LoadU(d, run.from + (row + r) * run.state + first + j * kLanes);
+        }
+    }
+    for (std::int64_t t = 0; t < run.tokens; ++t) {
+        if (t + 1 == run.tokens) {
+            HWY_UNROLL(4)
+            for (int r = 0; r < kRows; ++r) {
+                HWY_UNROLL(4)
+                for (int j = 0; j < kWide; ++j) {
+                    state[r][j] = hn::Mul(state[r][j], hn::Set(d, run.product));
+                }
+            }
+        }
+        const float *b = run.b[t] + first, *c = run.c[t] + first;
+        const float* x = run.x + t * run.dims + row;
+        V sum[kRows];
+        HWY_UNROLL(4)
+        for (int j = 0; j < kWide; ++j) {
+            const V in = hn::LoadU(d, b + j * kLanes), out = hn::LoadU(d, c + j * kLanes);
+            HWY_UNROLL(4)
+            for (int r = 0; r < kRows; ++r) {
+                V& s = state[r][j];
+                s = hn::MulAdd(hn::Set(d, x[r]), in, s);
+                sum[r] = j == 0 ? hn::Mul(s, out) : hn::MulAdd(s, out, sum[r]);
+            }
+        }
+        float part[kRows];
+        add_lanes(d, sum, part);
+        float* y = run.y + t * run.dims + row;
+        HWY_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) y[r] = first == 0 ? part[r] : y[r] + part[r];
+    }
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(4)
+        for (int j = 0; j < kWide; ++j) {
+            hn::StoreU(state[r][j], d, run.to + (row + r) * run.state + first + j * kLanes);
+        }
+    }
+}
+
+template <int kRows>
+HWY_INLINE void run_rows(const ScanRun& run, std::int64_t row) {
+    constexpr int kWide = kStateVectors / 4;
+    std::int64_t i = 0;
+    for (; i + kWide * kStateLanes <= run.state; i += kWide * kStateLanes) {
+        run_tile<kRows, kWide>(StateLanes(), run, row, i);
+    }
+    for (; i + kStateLanes <= run.state; i += kStateLanes) {
+        run_tile<kRows, 1>(StateLanes(), run, row, i);
+    }
+    for (; i < run.state; ++i) run_tile<kRows, 1>(OneLane(), run, row, i);
+}
+
+void scan_one_decay(const SsmScan& scan, std::int64_t head, std::int64_t sequence, float* scratch) {
+    ScanRun run;
+    run.dims = scan.dims;
+    run.state = scan.state;
+    run.x = scratch;
+    run.y = run.x + kMostTokensOfRun * run.dims;
+    run.from = scan.initial(head, sequence);
+    run.to = scan.snapshot(0, head, sequence);
+    for (std::int64_t token = 0; token < scan.tokens; token += run.tokens) {
+        begin_run(scan, head, sequence, token, run);
+        std::int64_t row = 0;
+        for (; row + 4 <= run.dims; row += 4) run_rows<4>(run, row);
+        for (; row < run.dims; ++row) run_rows<1>(run, row);
+        for (std::int64_t t = 0; t < run.tokens; ++t) {
+            multiply_by_product(run.y + t * run.dims, run.scale[t], nullptr,
+                                scan.output(head, token + t, sequence), run.dims);
+        }
+        run.from = run.to;
+        const std::int64_t slot = scan.tokens - token - run.tokens;
         if (slot > 0 && slot < scan.snapshots) {
-            std::memcpy(scan.snapshot(slot, head, sequence), state, bytes);
+            std::memcpy(scan.snapshot(slot, head, sequence), run.to,
+                        static_cast<std::size_t>(scan.head_size()) * sizeof(float));
         }
     }
 }
 
 }  // namespace
 
-void scan_states(const SsmScan& scan, Range units) {
-    for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+void scan_states(const SsmScan& scan, Range units, float* scratch) {
+    for (std::int64_t unit = units.begin, next; unit < units.end; unit = next) {
+        const std::int64_t head = unit % scan.heads, sequence = unit / scan.heads;
         if (scan.a.ne[0] == 1) {
-            scan_head<OneDecay>(scan, unit % scan.heads, unit / scan.heads);
+            scan_one_decay(scan, head, sequence, scratch);
+            next = unit + 1;
         } else {
-            scan_head<EachDecay>(scan, unit % scan.heads, unit / scan.heads);
+            const std::int64_t group_end =
+                unit + scan.heads_per_group - head % scan.heads_per_group;
+            next = group_end < units.end ? group_end : units.end;
+            scan_own_decays(scan, {head * scan.dims, (head + next - unit) * scan.dims}, sequence);
         }
     }
 }
@@ -183,12 +350,14 @@ void run(const Tensor& node, const Task& task) {
                         describe(scan.s));
         });
     }
-    HWY_DYNAMIC_DISPATCH(scan_states)(scan, task.share(scan.heads * scan.sequences));
+    HWY_DYNAMIC_DISPATCH(scan_states)
+    (scan, task.share(scan.heads * scan.sequences), scan.run_memory().of(task));
 }
 
 Demand demand(const Tensor& node, int threads) {
     const SsmScan scan(node);
-    return flops_demand<ops::SsmScan>(node, scan.heads * scan.sequences, threads);
+    return scan.run_memory().demand(
+        flops_demand<ops::SsmScan>(node, scan.heads * scan.sequences, threads));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ using ops::SsmScan;
 TEST(SsmConv, ConvolvesEachChannelCausally) {
     for (const auto& [taps, channels, tokens, sequences] :
          {Extents{4, 37, 9, 2}, Extents{3, 1, 1, 1}, Extents{4, 130, 1, 4}, Extents{1, 5, 6, 1},
-          Extents{4, 8, 0, 2}}) {
+          Extents{4, 8, 0, 2}, Extents{4, 33, 131, 1},  // more tokens than are taken at a time
+          Extents{9, 16, 7, 2}, Extents{17, 16, 3, 1}}) {
         Workbench bench;
         Tensor* dense = bench.random(GGML_TYPE_F32, {taps - 1 + tokens, channels, sequences, 1});
         Tensor* whole =
@@ -120,7 +121,8 @@ TEST(SsmScan, FollowsTheRecurrenceOfBothKindsOfDecay) {
     for (const ScanCase& c : {
              ScanCase{16, 1, 10, 1, 5, 2, 3, true}, ScanCase{13, 3, 4, 2, 6, 2, 4, true},
              ScanCase{128, 4, 6, 2, 7, 1, 1, false}, ScanCase{19, 5, 4, 4, 3, 3, 5, false},
-             ScanCase{32, 2, 4, 1, 6, 2, 2, false, 4},
+             ScanCase{32, 2, 4, 1, 6, 2, 2, false, 4}, ScanCase{83, 6, 2, 1, 70, 1, 1, false},
+             ScanCase{16, 9, 2, 2, 45, 1, 1, false, 36},
              ScanCase{32, 2, 4, 1, 2, 2, 2, false, 4},  // fewer tokens than snapshots
              ScanCase{8, 2, 2, 1, 0, 1, 1, false},      // no token: nothing is written
          }) {
