@@ -36,10 +36,11 @@ void count_in_steps(float* y, std::int64_t begin, std::int64_t end, float start,
     const std::int64_t limit = hwy::LimitsMax<std::int32_t>();  // of indices in lanes
     const std::int64_t whole = end < limit ? end : limit;
     const auto first = hn::Set(d, start), steps = hn::Set(d, step);
+    const auto lane = hn::Iota(di, 0);
     std::int64_t i = begin;
     for (; i + lanes <= whole; i += lanes) {
-        const auto index = hn::ConvertTo(d, hn::Iota(di, static_cast<std::int32_t>(i)));
-        hn::StoreU(hn::Add(first, hn::Mul(steps, index)), d, y + i);
+        const auto index = hn::Add(lane, hn::Set(di, static_cast<std::int32_t>(i)));
+        hn::StoreU(hn::Add(first, hn::Mul(steps, hn::ConvertTo(d, index))), d, y + i);
     }
     for (; i < end; ++i) y[i] = start + step * static_cast<float>(i);
 }

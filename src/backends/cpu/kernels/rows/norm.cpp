@@ -169,6 +169,9 @@ struct Group {
     bool whole_planes;
 
     std::int64_t stretch() const { return whole_planes ? x.ne[0] * x.ne[1] : x.ne[0]; }
+    double count() const {
+        return static_cast<double>(x.ne[0] * x.ne[1] * (channels.end - channels.begin));
+    }
 
     template <class Body>
     HWY_INLINE void for_stretches(Body body) const {
@@ -179,6 +182,35 @@ struct Group {
         }
     }
 };
+
+struct Spread {
+    double mean, variance;
+};
+
+/// The group is read once, with the mean of its start in place of its own; only if that is far off
+/// is it read again.
+HWY_INLINE Spread spread_of(const Group& group) {
+    const std::int64_t n = group.stretch();
+    const double count = group.count();
+    const std::int64_t start = n < kRowPiece ? n : kRowPiece;
+    const float* first = at<const float>(group.x, 0, 0, group.channels.begin, group.batch);
+    const float guess = Centred::mean_of(sum_of(first, start), start);
+    double sum = 0, squares = 0;
+    group.for_stretches([&](const float* from, float*) HWY_ATTR {
+        const Moments moments = moments_of(Floats(), from, n, guess);
+        sum += moments.sum;
+        squares += moments.squares;
+    });
+    const double shift = sum / count, variance = squares / count - shift * shift;
+    if (shift * shift <= 16 * variance) return {static_cast<double>(guess) + shift, variance};
+    sum = squares = 0;
+    group.for_stretches([&](const float* from, float*) HWY_ATTR { sum += sum_of(from, n); });
+    const double mean = sum / count;
+    group.for_stretches([&](const float* from, float*) HWY_ATTR {
+        squares += sum_of_squares(from, n, static_cast<float>(mean));
+    });
+    return {mean, squares / count};
+}
 
 void group_norm(const Tensor& node, const Task& task) {
     const auto [n_groups, eps] = unpack<ops::GroupNorm::Params>(node);
@@ -194,13 +226,9 @@ void group_norm(const Tensor& node, const Task& task) {
         if (first >= last) continue;  // groups at the end may be short or have nothing
         const Group group{x, node, {first, last}, i / groups, whole_planes};
         const std::int64_t n = group.stretch();
-        const auto count = static_cast<double>(x.ne[0] * x.ne[1] * (last - first));
-        double sum = 0, squares = 0;
-        group.for_stretches([&](const float* from, float*) HWY_ATTR { sum += sum_of(from, n); });
-        const auto centre = static_cast<float>(sum / count);
-        group.for_stretches([&](const float* from, float*)
-                                HWY_ATTR { squares += sum_of_squares(from, n, centre); });
-        const float factor = 1 / ::sqrtf(static_cast<float>(squares / count) + eps);
+        const auto [mean, variance] = spread_of(group);
+        const auto centre = static_cast<float>(mean);
+        const float factor = 1 / ::sqrtf(static_cast<float>(variance) + eps);
         group.for_stretches([&](const float* from, float* to)
                                 HWY_ATTR { scale_row(from, to, n, centre, factor); });
     }

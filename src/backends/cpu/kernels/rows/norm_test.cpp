@@ -171,6 +171,20 @@ TEST(CpuGroupNorm, NormsGroupsOfChannels) {
     }
 }
 
+TEST(CpuGroupNorm, KeepsItsDigitsWhereTheStartOfAGroupIsUnlikeTheRest) {
+    for (const double start : {0.0, 3.0, 1000.0}) {
+        Workbench bench;
+        const Extents shape{9, 20, 3, 1};
+        Tensor* x = bench.slice(bench.random(GGML_TYPE_F32, {10, 20, 3, 1}, 2, 4), {0, 0, 0, 0},
+                                shape);  // in rows of their own, of which the first is the start
+        for (std::int64_t i = 0; i < shape[0]; ++i) *at<float>(*x, i) = static_cast<float>(start);
+        Rows expected = values_of(*x);
+        norm(expected.data(), element_count(*x), 1e-6);
+        Tensor* y = bench.node<ops::GroupNorm>({.n_groups = 1, .eps = 1e-6f}, {x});
+        expect_result(bench, *y, expected, 5e-6, 1e-5);
+    }
+}
+
 TEST(CpuRmsNormBack, IsTheGradientOfRmsNorm) {
     for (const std::int64_t n : {64, 1025}) {
         Workbench bench;

@@ -115,7 +115,7 @@ TEST(CpuMean, DividesBySizeAndIsNanForEmptyRows) {
 }
 
 TEST(CpuCumsum, AddsUpAlongRows) {
-    for (const std::int64_t n : {1, 10, 127, 20481}) {
+    for (const std::int64_t n : {1, 3, 10, 127, 128, 20481}) {
         Workbench bench;
         Tensor* x =
             bench.slice(bench.random(GGML_TYPE_F32, {n + 3, 4, 2, 1}), {0, 0, 0, 0}, {n, 4, 2, 1});
@@ -161,12 +161,16 @@ TEST(CpuArgmax, PassesOverNan) {
 
 TEST(CpuCountEqual, CountsEqualElementsOfAnyLayout) {
     Workbench bench;
-    Tensor* a = bench.random(GGML_TYPE_I32, {13, 7, 3, 2}, 0, 4);
-    Tensor* b = bench.permuted(bench.random(GGML_TYPE_I32, {7, 13, 3, 2}, 0, 4), {1, 0, 2, 3});
-    double equal = 0;
-    for_elements(*a, [&](auto... i) { equal += value_at(*a, i...) == value_at(*b, i...); });
-    expect_result(bench, *bench.node<ops::CountEqual>({}, {a, b}), {equal}, 0, 0);
-    Tensor* floats = bench.tensor(GGML_TYPE_F32, {13, 7, 3, 2});
+    Tensor* a = bench.random(GGML_TYPE_I32, {131, 7, 3, 2}, 0, 4);
+    for (Tensor* b :
+         {bench.permuted(bench.random(GGML_TYPE_I32, {7, 131, 3, 2}, 0, 4), {1, 0, 2, 3}),
+          bench.permuted(bench.random(GGML_TYPE_I32, {131, 3, 7, 2}, 0, 4), {0, 2, 1, 3}),
+          bench.random(GGML_TYPE_I32, {131, 7, 3, 2}, 0, 4)}) {
+        double equal = 0;
+        for_elements(*a, [&](auto... i) { equal += value_at(*a, i...) == value_at(*b, i...); });
+        expect_result(bench, *bench.node<ops::CountEqual>({}, {a, b}), {equal}, 0, 0);
+    }
+    Tensor* floats = bench.tensor(GGML_TYPE_F32, {131, 7, 3, 2});
     EXPECT_EQ(objection_to(*bench.node<ops::CountEqual>({}, {a, floats})), "a and b are not i32");
 }
 

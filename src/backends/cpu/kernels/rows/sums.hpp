@@ -102,6 +102,51 @@ inline double sum_of_squares(const float* x, std::int64_t n, float centre) {
     });
 }
 
+/// Sums of x - centre and of its square.
+struct Moments {
+    double sum = 0, squares = 0;
+};
+
+/// Both in one pass. Terms so large that a few of them overflow make them infinite. A function of
+/// its own, so that the sums have all registers.
+template <class D>
+HWY_NOINLINE Moments moments_of(D df, const float* x, std::int64_t n, float centre) {
+    const hn::ScalableTag<double> dd;
+    const auto step = static_cast<std::int64_t>(hn::Lanes(df));
+    const auto zero = hn::Zero(df), middle = hn::Set(df, centre);
+    const auto add = [=](std::int64_t i, auto& sum, auto& squares) HWY_ATTR {
+        const auto distance = hn::Sub(hn::LoadU(df, x + i), middle);
+        sum = hn::Add(sum, distance);
+        squares = hn::MulAdd(distance, distance, squares);
+    };
+    auto sums = hn::Zero(dd), squares = sums;
+    std::int64_t i = 0;
+    const std::int64_t whole = n - n % (4 * step);
+    while (i < whole) {
+        const std::int64_t stretch = 4 * step * kFloatsPerLane;
+        const std::int64_t end = whole - i < stretch ? whole : i + stretch;
+        auto sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
+        auto squares0 = zero, squares1 = zero, squares2 = zero, squares3 = zero;
+        for (; i < end; i += 4 * step) {
+            add(i, sum0, squares0);
+            add(i + step, sum1, squares1);
+            add(i + 2 * step, sum2, squares2);
+            add(i + 3 * step, sum3, squares3);
+        }
+        sums = add_lanes(dd, sums, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
+        squares = add_lanes(dd, squares,
+                            hn::Add(hn::Add(squares0, squares1), hn::Add(squares2, squares3)));
+    }
+    Moments moments{hn::GetLane(hn::SumOfLanes(dd, sums)),
+                    hn::GetLane(hn::SumOfLanes(dd, squares))};
+    for (; i < n; ++i) {
+        const double distance = static_cast<double>(x[i]) - static_cast<double>(centre);
+        moments.sum += distance;
+        moments.squares += distance * distance;
+    }
+    return moments;
+}
+
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

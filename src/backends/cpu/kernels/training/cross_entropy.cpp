@@ -1,11 +1,17 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/training/cross_entropy.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles this file once per instruction set
 #include <hwy/highway.h>
+#include <math.h>
+
+#include <limits>
 
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/lanes.hpp"
-#include "backends/cpu/kernels/lanes_math.hpp"
+#include "backends/cpu/kernels/rows/logits.hpp"
+#include "backends/cpu/kernels/rows/row_pieces.hpp"
+#include "backends/cpu/kernels/rows/sums.hpp"
 #include "ops/loss.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -13,64 +19,59 @@ namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-/// A NaN may be passed over; it comes back from the exponentials.
-float largest(const float* x, std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    float result = x[0];
-    std::int64_t i = 0;
-    if (n >= step) {
-        auto most = hn::LoadU(d, x);
-        for (i = step; i + step <= n; i += step) most = hn::Max(most, hn::LoadU(d, x + i));
-        result = hn::GetLane(hn::MaxOfLanes(d, most));
-    }
-    for (; i < n; ++i) result = x[i] > result ? x[i] : result;
-    return result;
-}
+/// What a stretch of a row adds to its score.
+struct Tally {
+    float base;     ///< what logits are compared with, near the largest
+    double sum;     ///< of e^(logit - base)
+    double score;   ///< of label * (logit - base)
+    double labels;  ///< their sum
 
-/// Of at most `kChunk` numbers: longer sums are made of these in double precision.
-float sum_of_chunk(const float* x, std::int64_t n) {
-    const Floats d;
-    const std::int64_t step = lane_count(d);
-    auto part = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + step <= n; i += step) part = hn::Add(part, hn::LoadU(d, x + i));
-    float sum = hn::GetLane(hn::SumOfLanes(d, part));
-    for (; i < n; ++i) sum += x[i];
-    return sum;
-}
-
-/// Sum of e^(x - most), whose terms are left in `terms`: as many as x has, or `kChunk` that are
-/// used again and again.
-double exponentials(const float* x, float most, float* terms, bool keep, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < n; i += kChunk) {
-        const std::int64_t part = n - i < kChunk ? n - i : kChunk;
-        float* to = keep ? terms + i : terms;
-        map_floats(x + i, to, part, [most](auto d, auto v) HWY_ATTR {
-            return exp_of(d, hn::Sub(v, hn::Set(d, most)));
-        });
-        sum += static_cast<double>(sum_of_chunk(to, part));
+    void rebase(float to) {
+        if (to == base) return;
+        const double shift = static_cast<double>(base) - static_cast<double>(to);
+        sum *= ::exp(shift);
+        score += labels * shift;
+        base = to;
     }
-    return sum;
+
+    void add(Tally other) {
+        if (other.base > base) {
+            rebase(other.base);
+        } else {
+            other.rebase(base);
+        }
+        sum += other.sum;
+        score += other.score;
+        labels += other.labels;
+    }
+};
+
+/// Of `n` logits, at most kRowPiece, which are read again from the first cache. Those after them
+/// are fetched meanwhile, and the labels.
+Tally tally(const float* x, const float* labels, std::int64_t n) {
+    HWY_ALIGN float terms[kRowPiece];
+    const PlainLogits logits{x, 1};
+    const float most = largest_of(logits, n);
+    const float base = most == kNever ? std::numeric_limits<float>::lowest() : most;
+    const double sum = exponentials(logits, terms, n, base, [=](std::int64_t i) HWY_ATTR {
+        hwy::Prefetch(labels + i);
+        hwy::Prefetch(x + i + kRowPiece);
+    });
+    const double score = sum_terms(n, [=](auto d, auto part, std::int64_t i) HWY_ATTR {
+        const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, base));
+        return hn::MulAdd(hn::LoadU(d, labels + i), distance, part);
+    });
+    return {base, sum, score, sum_of(labels, n)};
 }
 
 /// Sum of labels * log(soft_max(logits)) of a row.
 double row_score(const float* logits, const float* labels, std::int64_t n) {
-    float buffer[kChunk];
-    const float most = largest(logits, n);
-    const auto log_sum = static_cast<float>(::log(exponentials(logits, most, buffer, false, n)));
-    double score = 0;
-    for (std::int64_t i = 0; i < n; i += kChunk) {
-        const std::int64_t part = n - i < kChunk ? n - i : kChunk;
-        map_floats(logits + i, labels + i, buffer, part,
-                   [most, log_sum](auto d, auto x, auto label) HWY_ATTR {
-                       const auto shifted = hn::Sub(x, hn::Set(d, most));
-                       return hn::Mul(label, hn::Sub(shifted, hn::Set(d, log_sum)));
-                   });
-        score += static_cast<double>(sum_of_chunk(buffer, part));
+    Tally all = tally(logits, labels, row_piece(0, n).end);
+    for (std::int64_t i = 1; i < pieces_of_row(n); ++i) {
+        const auto [begin, end] = row_piece(i, n);
+        all.add(tally(logits + begin, labels + begin, end - begin));
     }
-    return score;
+    return all.score - all.labels * ::log(all.sum);
 }
 
 }  // namespace
@@ -102,7 +103,9 @@ void cross_entropy_back(const Tensor& node, const Task& task) {
     for_rows(node, task.share(row_count(node)), [&](const Row& row) HWY_ATTR {
         const float* x = row_at<const float>(logits, row);
         float* y = row_at<float>(node, row);
-        const auto share = static_cast<float>(1.0 / exponentials(x, largest(x, n), y, true, n));
+        const PlainLogits rising{x, 1};
+        const double sum = exponentials(rising, y, n, largest_of(rising, n), [](std::int64_t) {});
+        const auto share = static_cast<float>(1 / sum);
         map_floats(y, row_at<const float>(labels, row), y, n,
                    [share, weight](auto d, auto e, auto label) HWY_ATTR {
                        const auto difference = hn::Sub(hn::Mul(e, hn::Set(d, share)), label);
