@@ -41,7 +41,8 @@ struct Shape {
 };
 
 /// Strides, paddings and dilations that differ by axis; patches wider than the image; rows longer
-/// than what is taken at a time; a kernel that lies outside as a whole.
+/// than what is taken at a time; a kernel that lies outside as a whole; more rows of the kernel
+/// than are turned into columns at a time, for each number of taps that this is done for.
 const Shape kImages[] = {
     {{3, 3, 4, 2}, {10, 8, 4, 2}, {{1, 1}, {1, 1}, {1, 1}}},
     {{3, 2, 5, 1}, {12, 9, 5, 3}, {{2, 3}, {1, 2}, {2, 1}}},
@@ -52,6 +53,12 @@ const Shape kImages[] = {
     {{3, 1, 1, 1}, {1, 1, 1, 1}, {{5, 1}, {2, 0}, {4, 1}}},
     {{16, 16, 3, 8}, {48, 32, 3, 1}, {{16, 16}, {0, 0}, {1, 1}}},
     {{3, 3, 2, 1}, {40, 6, 2, 1}, {{1, 1}, {-1, -1}, {1, 1}}},
+    {{1, 2, 99, 1}, {90, 3, 99, 1}, {{1, 1}, {0, 1}, {1, 1}}},
+    {{2, 3, 70, 1}, {87, 4, 70, 2}, {{2, 2}, {1, 1}, {1, 2}}},
+    {{3, 3, 67, 1}, {171, 3, 67, 1}, {{1, 1}, {1, 1}, {1, 1}}},
+    {{3, 3, 40, 1}, {100, 3, 40, 2}, {{2, 1}, {3, 1}, {3, 1}}},
+    {{4, 1, 203, 1}, {85, 2, 203, 1}, {{3, 1}, {2, 0}, {1, 1}}},
+    {{2, 1, 5, 1}, {90, 2, 5, 1}, {{1, 1}, {20, 0}, {0, 1}}},
 };
 
 TEST(Im2col, GathersThePatchesOfImages) {
@@ -218,7 +225,10 @@ TEST(Col2im1d, AddsColumnsUpIntoSignals) {
         std::int32_t stride, padding;
     };
     for (const Case& c : {Case{4, 3, 10, 2, 0}, Case{5, 1, 700, 3, 2}, Case{2, 7, 9, 5, 1},
-                          Case{1, 2, 3, 1, 0}, Case{600, 2, 5, 8, 3}}) {
+                          Case{1, 2, 3, 1, 0}, Case{600, 2, 5, 8, 3}, Case{8, 20, 150, 4, 5},
+                          Case{16, 9, 90, 8, 4}, Case{10, 13, 70, 5, 0}, Case{37, 3, 40, 18, 20},
+                          Case{64, 1, 130, 1, 9}, Case{3, 30, 80, 64, 1}, Case{70, 2, 9, 65, 66},
+                          Case{2, 3, 9, 300, 1}, Case{64, 2, 9, 64, 70}}) {
         for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
             Workbench bench;
             Tensor* x = bench.random(type, {c.taps * c.channels, c.columns, 1, 1});
