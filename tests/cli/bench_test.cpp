@@ -124,7 +124,7 @@ TEST_F(Bench, OpsHaveSpeedsAndShares) {
 
 TEST_F(Bench, OpsOfTheTypesAskedFor) {
     const json all = parsed({"ops", "MUL_MAT", "--type", "q4_0,IQ4_NL", "--quick", "-t", "1"});
-    EXPECT_EQ(all["rows"].size(), 2u * 5u);  // n = 1, 8, 32, 512
+    EXPECT_EQ(all["rows"].size(), 2u * 5u);  // n = 1, 2, 8, 32, 512
     EXPECT_EQ(all["rows"].front()["type"], "q4_0");
     EXPECT_EQ(all["rows"].back()["type"], "iq4_nl");
 }
@@ -136,7 +136,7 @@ TEST_F(Bench, WeightsMayLieInALayoutOfTheDevice) {
         {"ops", "MUL_MAT", "--type", "IQ4_NL,F16", "--repacked", "--quick", "-t", "1", "--json"}));
     const json all = json::parse(outcome.out, nullptr, false);
     if (outcome.status != 0) {
-        EXPECT_THAT(outcome.err, HasSubstr("declines all 8 cases"));
+        EXPECT_THAT(outcome.err, HasSubstr("declines all 10 cases"));
         return;
     }
     EXPECT_EQ(all["rows"].size(), 5u) << "f16 has no other layout";
