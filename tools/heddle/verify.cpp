@@ -138,6 +138,7 @@ Result<> for_each_recorded(const Options& options, const std::function<Result<>(
     HEDDLE_TRY_ASSIGN(const auto files, golden::list_case_files(options.golden_directory));
     if (files.empty()) return failure(Errc::not_found, "no cases in ", options.golden_directory);
     std::vector<std::string> stems;
+    stems.reserve(files.size());
     for (const std::string& file : files) {
         stems.push_back(std::filesystem::path(file).stem().string());
     }

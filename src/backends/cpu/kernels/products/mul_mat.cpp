@@ -166,7 +166,7 @@ struct StreamCut {
 
     StreamCut(const Product& product, int tasks) {
         constexpr std::size_t kUnitBytes = 32 * 1024;
-        const std::size_t row = row_size(product.a.type, product.a.ne[0]);
+        const std::size_t row = std::max<std::size_t>(1, row_size(product.a.type, product.a.ne[0]));
         // One matrix has a part for each task; of several, tasks have a few parts each.
         const std::int64_t wanted =
             product.matrices == 1 || tasks == 1 ? tasks : blocks_of(4 * tasks, product.matrices);
