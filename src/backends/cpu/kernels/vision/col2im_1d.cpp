@@ -40,7 +40,9 @@ struct Columns {
     std::int64_t elements_per_piece() const {
         return gathers() ? std::min(kPiece / stride, kMostGroups) * stride : kPiece;
     }
-    std::int64_t channels_per_piece() const { return gathers() ? kMostTaps / taps : 1; }
+    std::int64_t channels_per_piece() const {
+        return gathers() ? kMostTaps / std::max<std::int64_t>(taps, 1) : 1;
+    }
 
     /// Pieces begin with a group.
     std::int64_t skipped() const { return gathers() ? padding % stride : 0; }
@@ -222,6 +224,9 @@ std::string_view objection(const Tensor& node) {
         return "x is not f32, f16 or bf16";
     }
     if (node.type != x.type) return "the result is not of the type of x";
+    const auto params = unpack<ops::Col2im1d::Params>(node);
+    if (params.stride < 1) return "columns do not move on";
+    if (params.channels < 1) return "there are no signals";
     return {};
 }
 

@@ -248,5 +248,17 @@ TEST(Col2im1d, AddsColumnsUpIntoSignals) {
     }
 }
 
+TEST(Col2im1d, DeclinesWhatHasNoSignals) {
+    Workbench bench;
+    Tensor* x = bench.random(GGML_TYPE_F32, {12, 5, 1, 1});
+    const auto objection_with = [&](std::size_t param) {
+        Tensor* node = bench.node<ops::Col2im1d>({2, 3, 0}, {x});
+        node->op_params[param] = 0;  // as a C caller could
+        return objection_to(*node);
+    };
+    EXPECT_EQ(objection_with(0), "columns do not move on");
+    EXPECT_EQ(objection_with(1), "there are no signals");
+}
+
 }  // namespace
 }  // namespace heddle::cpu

@@ -198,5 +198,20 @@ TEST(Pool, DeclinesOtherTypesAndKinds) {
               "dy and x have not as many planes");
 }
 
+TEST(Pool, DeclinesWindowsThatStandStillAndResultsThatAreNotDense) {
+    Workbench bench;
+    Tensor* x = bench.random(GGML_TYPE_F32, {8, 8, 2, 1});
+    Tensor* node = bench.node<Pool1d>({GGML_OP_POOL_MAX, 2, 2, 0}, {x});
+    node->op_params[2] = 0;  // the stride, as a C caller could
+    EXPECT_EQ(objection_to(*node), "windows do not move on");
+    Tensor* dy = bench.random(GGML_TYPE_F32, {4, 4, 2, 1});
+    const auto args = Pool2dBack::args(GGML_OP_POOL_MAX, {2, 2}, {2, 2}, {0, 0});
+    for (Tensor* each : {bench.node<Pool1d>({GGML_OP_POOL_MAX, 2, 2, 0}, {x}),
+                         bench.node<Pool2dBack>(args, {dy, x})}) {
+        each->nb[0] = 2 * sizeof(float);
+        EXPECT_EQ(objection_to(*each), "rows of the result are not dense");
+    }
+}
+
 }  // namespace
 }  // namespace heddle::cpu

@@ -152,5 +152,16 @@ TEST(Upscale, GivesKnownValues) {
     }
 }
 
+TEST(Upscale, DeclinesRowsThatAreNotDenseOrTooLong) {
+    Workbench bench;
+    Tensor* x = bench.random(GGML_TYPE_F32, {4, 4, 1, 1});
+    Tensor* node = bench.node<Upscale>({{GGML_SCALE_MODE_NEAREST}, {8, 8, 1, 1}}, {x});
+    node->nb[0] = 2 * sizeof(float);
+    EXPECT_EQ(objection_to(*node), "rows of the result are not dense");
+    node->nb[0] = sizeof(float);
+    x->ne[0] = std::int64_t{1} << 31;
+    EXPECT_EQ(objection_to(*node), "rows of x are too long");
+}
+
 }  // namespace
 }  // namespace heddle::cpu
