@@ -38,9 +38,56 @@ function(heddle_test name)
     ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
 endfunction()
 
-# heddle_c_library: a library clients link, with ggml's names and version. Projects that include this
-# one with add_subdirectory use the names of the installed package, too.
+# heddle_c_library: a library clients link, with ggml's names and version. It exports what the public
+# headers mark and nothing else; NAME-internal is the same code as an archive, for tests that look inside.
+# PLUGIN names the function that gives the registration, if the library can be loaded as a plug-in.
+#
+#   heddle_c_library(ggml-sim SOURCES a.cpp b.cpp USES ggml-base LINK Threads::Threads PLUGIN ggml_backend_sim_reg)
+#
+# Sources are compiled once, as target NAME-objects: definitions and options go there. OBJECTS are compiled
+# elsewhere. USES are libraries of ours that clients of this one see too.
 function(heddle_c_library name)
+  cmake_parse_arguments(ARG "" "PLUGIN" "SOURCES;OBJECTS;USES;LINK" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${name}-objects OBJECT ${ARG_SOURCES})
+    target_include_directories(${name}-objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                                      ${PROJECT_SOURCE_DIR}/include/plugin)
+    target_link_libraries(${name}-objects PRIVATE ${ARG_LINK})
+    target_compile_definitions(${name}-objects PRIVATE GGML_BUILD GGML_BACKEND_BUILD)
+    if(BUILD_SHARED_LIBS)
+      target_compile_definitions(${name}-objects PRIVATE GGML_SHARED GGML_BACKEND_SHARED)
+    endif()
+    list(APPEND ARG_OBJECTS $<TARGET_OBJECTS:${name}-objects>)
+  endif()
+
+  add_library(${name} ${ARG_OBJECTS})
+  target_link_libraries(${name} PUBLIC ${ARG_USES} PRIVATE ${ARG_LINK})
+  if(ARG_USES)
+    target_link_libraries(${name} PRIVATE heddle_internals)
+  endif()
+  if(BUILD_SHARED_LIBS)
+    target_compile_definitions(${name} PUBLIC GGML_SHARED GGML_BACKEND_SHARED)
+    # Templates of the standard library are visible whatever the compiler is told.
+    set(exports ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    target_link_options(${name} PRIVATE LINKER:--version-script=${exports})
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${exports} LINKER_LANGUAGE CXX)
+    if(NOT HEDDLE_SANITIZE)
+      target_link_options(${name} PRIVATE LINKER:--no-undefined)
+    endif()
+    if(ARG_PLUGIN)
+      target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/plugin_entry.cpp)
+      target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include/plugin)
+      target_compile_definitions(${name} PRIVATE GGML_BACKEND_BUILD HEDDLE_REGISTRATION=${ARG_PLUGIN})
+    endif()
+    add_library(${name}-internal STATIC EXCLUDE_FROM_ALL ${ARG_OBJECTS})
+    set_target_properties(${name}-internal PROPERTIES LINKER_LANGUAGE CXX)
+    list(TRANSFORM ARG_USES APPEND -internal)
+    target_link_libraries(${name}-internal PUBLIC ${ARG_USES} ${ARG_LINK})
+    target_include_directories(${name}-internal PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  else()
+    add_library(${name}-internal ALIAS ${name})
+  endif()
+
   add_library(ggml::${name} ALIAS ${name})
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

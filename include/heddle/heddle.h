@@ -31,6 +31,10 @@ GGML_API const char* heddle_last_error(void);
 /// fail on the other side of a table that can only say that they did. NULL is ignored.
 GGML_API void heddle_report_error(const char* sentence);
 
+/// For functions that fail and have no way to say so: leaves `sentence` as the last failure of the
+/// calling thread and does what the error mode asks for, so it may not return. NULL is ignored.
+GGML_API void heddle_fail(const char* sentence);
+
 /// Empties the calling thread's sentence.
 GGML_API void heddle_clear_error(void);
 

@@ -21,6 +21,7 @@ void report(std::string_view sentence) noexcept;  ///< the same for a failure to
 /// For functions that have no way to say so: keeps the sentence, and stops the program through the
 /// abort callback unless heddle_set_error_mode() asked to return instead.
 void fail(const Error& error) noexcept;
+void fail(std::string_view sentence) noexcept;
 
 /// What `exception` says; no sentence if there is no memory for it.
 inline Error as_error(const std::exception& exception) noexcept {

@@ -34,10 +34,12 @@ void report(std::string_view sentence) noexcept {
 
 void report(const Error& error) noexcept { report(std::string_view(error.message)); }
 
-void fail(const Error& error) noexcept {
-    keep_sentence(error.message);
-    if (heddle_get_error_mode() == HEDDLE_ERROR_MODE_ABORT) stop_program(error.message);
+void fail(std::string_view sentence) noexcept {
+    keep_sentence(sentence);
+    if (heddle_get_error_mode() == HEDDLE_ERROR_MODE_ABORT) stop_program(sentence);
 }
+
+void fail(const Error& error) noexcept { fail(std::string_view(error.message)); }
 
 void stop_program(std::string_view message) noexcept {
     keep_sentence(message);  // the callback wants a C string
@@ -83,6 +85,9 @@ void ggml_print_backtrace(void) {
 const char* heddle_last_error(void) { return last_sentence(); }
 void heddle_report_error(const char* sentence) {
     if (sentence != nullptr) capi::report(sentence);
+}
+void heddle_fail(const char* sentence) {
+    if (sentence != nullptr) capi::fail(sentence);
 }
 void heddle_clear_error(void) { forget_sentence(); }
 void heddle_set_error_mode(enum heddle_error_mode mode) {

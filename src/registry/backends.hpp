@@ -4,18 +4,15 @@
 #include "registry/on_demand.hpp"
 #include "registry/plugin_report.hpp"
 #include "registry/registry.hpp"
+#include "runtime/hooks.h"
 
 namespace heddle {
-
-/// Number of buffers alive whose type belongs to a device of this backend. Weak: where the runtime
-/// does not count them, there is no such function.
-[[gnu::weak]] long live_buffers(ggml_backend_reg_t registration);
 
 /// Everything the process knows about backends.
 struct Backends {
     Registry registry;
     PluginReport report;
-    Loader loader{registry, report, &live_buffers};
+    Loader loader{registry, report, &heddle_live_buffers};
     OnDemand on_demand{registry, loader};
 };
 

@@ -22,12 +22,6 @@ Counts& counts() {
 
 }  // namespace
 
-long live_buffers(Registration* registration) {
-    const std::lock_guard lock(counts().mutex);
-    const auto found = counts().of.find(registration);
-    return found == counts().of.end() ? 0 : found->second;
-}
-
 Registration* count_buffer(BufferType& type) noexcept {
     const Device* device = device_of(type);
     if (device == nullptr || device->reg == nullptr) return nullptr;
@@ -48,3 +42,10 @@ void discount_buffer(Registration* registration) noexcept {
 }
 
 }  // namespace heddle
+
+long heddle_live_buffers(ggml_backend_reg_t registration) {
+    auto& counts = heddle::counts();
+    const std::lock_guard lock(counts.mutex);
+    const auto found = counts.of.find(registration);
+    return found == counts.of.end() ? 0 : found->second;
+}

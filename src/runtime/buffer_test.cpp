@@ -192,17 +192,17 @@ TEST(WriteGeneration, CountsEveryWriteThroughTheLibraryAndNoRead) {
 TEST(LiveBuffers, AreCountedForTheBackendThatOffersTheirType) {
     FakeDevice fake;
     Registration reg{};
-    EXPECT_EQ(live_buffers(&reg), 0);
+    EXPECT_EQ(heddle_live_buffers(&reg), 0);
     OwnedBuffer anonymous = fake.allocate(8);
     fake.device.reg = &reg;
     OwnedBuffer one = fake.allocate(8), dummy = fake.allocate(0);
-    EXPECT_EQ(live_buffers(&reg), 2);
+    EXPECT_EQ(heddle_live_buffers(&reg), 2);
     one->buft = &host_buffer_type();  // plug-ins do that; the count does not suffer
     one.reset();
     anonymous.reset();
-    EXPECT_EQ(live_buffers(&reg), 1);
+    EXPECT_EQ(heddle_live_buffers(&reg), 1);
     dummy.reset();
-    EXPECT_EQ(live_buffers(&reg), 0);
+    EXPECT_EQ(heddle_live_buffers(&reg), 0);
 }
 
 // ---- several as one ----------------------------------------------------------------------------

@@ -106,10 +106,10 @@ Result<Buffer*> buffer_from_memory(void* memory, std::size_t size) {
     return make_buffer(mapped_buffer_type(), kMappedTable, memory, size);
 }
 
-void set_host_device(Device* device) {
-    for (BufferType* type : {&host_buffer_type(), &mapped_buffer_type()}) {
+}  // namespace heddle
+
+void heddle_set_host_device(ggml_backend_dev_t device) {
+    for (auto* type : {&heddle::host_buffer_type(), &heddle::mapped_buffer_type()}) {
         std::atomic_ref(type->device).store(device, std::memory_order_release);
     }
 }
-
-}  // namespace heddle

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "core/error.hpp"
+#include "runtime/hooks.h"
 #include "runtime/objects.hpp"
 
 namespace heddle {
@@ -19,9 +20,5 @@ BufferType& mapped_buffer_type();
 
 /// A buffer around `size` bytes of the caller's, which must outlive it. `memory` is aligned to 32.
 Result<Buffer*> buffer_from_memory(void* memory, std::size_t size);
-
-/// Says whose the two types are: the CPU backend calls it with its device when that is registered,
-/// and with null before it is unloaded. Any thread may call it.
-void set_host_device(Device* device);
 
 }  // namespace heddle

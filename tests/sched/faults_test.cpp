@@ -17,7 +17,7 @@ protected:
     static constexpr int kGraphs = 3;
 
     void SetUp() override {
-        buffers_before_ = live_buffers(ggml_backend_sim_reg());
+        buffers_before_ = heddle_live_buffers(ggml_backend_sim_reg());
         heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
         // Failures are expected by the hundred: what they say is looked at, not printed.
         ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
@@ -27,7 +27,7 @@ protected:
         rig_.reset();
         ggml_log_set(nullptr, nullptr);
         heddle_set_error_mode(HEDDLE_ERROR_MODE_ABORT);
-        EXPECT_EQ(live_buffers(ggml_backend_sim_reg()), buffers_before_) << "buffers are left";
+        EXPECT_EQ(heddle_live_buffers(ggml_backend_sim_reg()), buffers_before_) << "buffers are left";
     }
 
     void start(int slots) {

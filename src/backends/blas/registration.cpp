@@ -48,5 +48,3 @@ void ggml_backend_blas_set_n_threads(ggml_backend_t backend_blas, int n_threads)
     }
     stream->set_threads(n_threads);
 }
-
-GGML_BACKEND_DL_IMPL(ggml_backend_blas_reg)

@@ -2,7 +2,6 @@
 
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
-#include "runtime/host_buffer.hpp"
 
 namespace heddle::cpu {
 
@@ -17,17 +16,16 @@ plugin::MemoryAmount CpuDevice::memory() {
 ggml_backend_buffer_type_t CpuDevice::buffer_type() { return ggml_backend_cpu_buffer_type(); }
 
 std::string_view CpuDevice::objection(const ggml_tensor& node) {
-    if (!has_required_operands(node)) return "an operand is missing";
     std::string_view reason;
-    return choose_kernel(node, &reason) != nullptr ? std::string_view{} : reason;
+    return kernel_for(node, &reason) != nullptr ? std::string_view{} : reason;
 }
 
 bool CpuDevice::accepts(ggml_backend_buffer_type_t type) {
     return ggml_backend_buft_is_host(type) || is_repack_buffer_type(type);
 }
 
-Result<ggml_backend_buffer_t> CpuDevice::adopt(void* memory, std::size_t size, std::size_t) {
-    return buffer_from_memory(memory, size);
+ggml_backend_buffer_t CpuDevice::adopt(void* memory, std::size_t size, std::size_t) {
+    return ggml_backend_cpu_buffer_from_ptr(memory, size);
 }
 
 ggml_backend_buffer_type_t* CpuDevice::extra_buffer_types() {

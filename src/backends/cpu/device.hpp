@@ -24,7 +24,7 @@ public:
     std::string_view objection(const ggml_tensor& node);
 
     bool accepts(ggml_backend_buffer_type_t type);
-    Result<ggml_backend_buffer_t> adopt(void* memory, std::size_t size, std::size_t);
+    ggml_backend_buffer_t adopt(void* memory, std::size_t size, std::size_t);
 
     /// Buffer types with layouts of our own, best first, with a null pointer behind the last.
     ggml_backend_buffer_type_t* extra_buffer_types();

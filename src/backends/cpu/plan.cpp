@@ -109,6 +109,12 @@ bool has_required_operands(const Tensor& node) {
     return true;
 }
 
+const Kernel* kernel_for(const Tensor& node, std::string_view* reason) {
+    if (has_required_operands(node)) return choose_kernel(node, reason);
+    *reason = "an operand is missing";
+    return nullptr;
+}
+
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, Fusion fusion) {
     const int ordinary_threads = std::min(threads, usable_cpus());
     plan.steps.clear();
@@ -140,20 +146,6 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
     }
     if (fusion != Fusion::off) fuse(plan, fusion == Fusion::always);
     return ok();
-}
-
-void Scratch::Free::operator()(std::byte* memory) const noexcept { aligned_free(memory); }
-
-Result<std::byte*> Scratch::reserve(std::size_t size) {
-    if (size <= size_) return memory_.get();
-    memory_.reset();  // first, so that both need not fit
-    size_ = 0;
-    memory_.reset(static_cast<std::byte*>(aligned_allocate(size)));
-    if (memory_ == nullptr) {
-        return failure(Errc::out_of_memory, "no memory for ", size, " bytes of scratch");
-    }
-    size_ = size;
-    return memory_.get();
 }
 
 }  // namespace heddle::cpu

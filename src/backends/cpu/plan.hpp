@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "backends/cpu/kernel.hpp"
+#include "backends/cpu/scratch.hpp"
 #include "core/graph.hpp"
 
 /// From a graph to what is to be done.
@@ -58,24 +58,10 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan,
 /// Whether `node` has an op of ours and all operands that the op cannot do without.
 bool has_required_operands(const Tensor& node);
 
-/// Memory that grows when needed, aligned to 64 bytes.
-class Scratch {
-public:
-    /// At least `size` bytes; what was there is lost.
-    Result<std::byte*> reserve(std::size_t size);
-
-private:
-    struct Free {
-        void operator()(std::byte* memory) const noexcept;
-    };
-    std::unique_ptr<std::byte, Free> memory_;
-    std::size_t size_ = 0;
-};
-
-/// Scratch memory is aligned to this.
-inline constexpr std::size_t kScratchAlignment = 64;
-inline std::size_t aligned_scratch(std::size_t size) {
-    return (size + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-}
+/// The kernel that runs `node`, of which nothing is known yet; null and, in `*reason`, why there is
+/// none. Found by name, too ("heddle_cpu_kernel_for"), by backends of this tree that compute with
+/// these kernels.
+const Kernel* kernel_for(const Tensor& node, std::string_view* reason);
+using KernelFor = decltype(kernel_for);
 
 }  // namespace heddle::cpu

@@ -11,7 +11,7 @@
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
 #include "heddle/cpu.h"
-#include "runtime/host_buffer.hpp"
+#include "runtime/hooks.h"
 
 namespace heddle::cpu {
 namespace {
@@ -145,6 +145,7 @@ void* CpuRegistration::find(std::string_view name) {
         named("heddle_cpu_isa_names", isa_list),
         named("heddle_cpu_set_fusion", set_fusion),
         named("heddle_fused_with", fused_with),
+        named("heddle_cpu_kernel_for", kernel_for),
     };
     for (const NamedFunction& each : functions) {
         if (each.name == name) return each.function;
@@ -154,8 +155,8 @@ void* CpuRegistration::find(std::string_view name) {
 
 /// Makes the host buffer types the CPU device's for as long as this library is there.
 struct HostMemoryClaim {
-    explicit HostMemoryClaim(ggml_backend_dev_t device) { set_host_device(device); }
-    ~HostMemoryClaim() { set_host_device(nullptr); }
+    explicit HostMemoryClaim(ggml_backend_dev_t device) { heddle_set_host_device(device); }
+    ~HostMemoryClaim() { heddle_set_host_device(nullptr); }
 };
 
 /// How good this library is on this machine: more features used, more points. See

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "backends/cpu/plan.hpp"
 #include "backends/sim/memory.hpp"
+#include "ggml-cpu.h"
 #include "ops/catalogue.hpp"
 
 namespace heddle::sim {
@@ -30,11 +32,9 @@ const cpu::Kernel* choose_kernel(const Parameters& parameters, const Tensor& nod
         *reason = "the op is not among those this device was given";
         return nullptr;
     }
-    if (!cpu::has_required_operands(node)) {
-        *reason = "an operand is missing";
-        return nullptr;
-    }
-    return cpu::choose_kernel(node, reason);
+    static const auto kernel_for = reinterpret_cast<cpu::KernelFor*>(
+        ggml_backend_reg_get_proc_address(ggml_backend_cpu_reg(), "heddle_cpu_kernel_for"));
+    return kernel_for(node, reason);
 }
 
 Result<Tensor*> GraphWork::copy_with_real_address(Board& board, const Tensor& tensor,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/kernel.hpp"
-#include "backends/cpu/plan.hpp"
+#include "backends/cpu/scratch.hpp"
 #include "backends/sim/board.hpp"
 
 namespace heddle::sim {

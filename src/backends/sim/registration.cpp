@@ -162,5 +162,3 @@ ggml_backend_reg_t ggml_backend_sim_reg(void) {
     ggml_cpu_init();  // the kernels need it
     return heddle::plugin::registration<heddle::sim::SimRegistration>();
 }
-
-GGML_BACKEND_DL_IMPL(ggml_backend_sim_reg)
