@@ -43,10 +43,10 @@ TEST(HostBufferType, WithoutMemoryGivesAnErrorAndNoBuffer) {
 TEST(HostBufferType, BelongsToTheDeviceThatWasRegisteredForIt) {
     test::FakeDevice fake;
     EXPECT_EQ(device_of(host_buffer_type()), nullptr);
-    set_host_device(&fake.device);
+    heddle_set_host_device(&fake.device);
     EXPECT_EQ(device_of(host_buffer_type()), &fake.device);
     EXPECT_EQ(device_of(mapped_buffer_type()), &fake.device);
-    set_host_device(nullptr);
+    heddle_set_host_device(nullptr);
     EXPECT_EQ(device_of(host_buffer_type()), nullptr);
 }
 

@@ -1,10 +1,11 @@
-"""Checks that the libraries export every function that programs and plug-ins link.
+"""Checks that the libraries export every function that programs and plug-ins link, and nothing else.
 
     check_symbols.py FOLDER NAME=FILE...
 
 FOLDER is the one of this script, with its tables:
 
     functions.tsv  every function of the headers, and the library that has it
+    own.tsv        what is exported beyond that: Heddle's own functions, entry points of plug-ins
     clients.tsv    what programs of each kind really link, from whichever library
     not_yet.txt    names that are still to come; one that is exported after all is an error too,
                    so the list only shrinks
@@ -41,17 +42,21 @@ def main():
     everywhere = set().union(*symbols.values())
 
     wrong, checked, left_out = [], 0, set()
-    for row in rows(folder / "functions.tsv"):
+    meant = {name: set() for name in symbols}
+    for row in [*rows(folder / "functions.tsv"), *rows(folder / "own.tsv")]:
         library, symbol = row["library"], row["symbol"]
         if library not in symbols:
             left_out.add(library)
             continue
         checked += 1
+        meant[library].add(symbol)
         is_there = symbol in symbols[library]
         if is_there and symbol in not_yet:
             wrong.append(f"{symbol} is there now: take it off the list")
         elif not is_there and symbol not in not_yet:
             wrong.append(f"{library} does not export {symbol}")
+    for library, names in symbols.items():
+        wrong += [f"{library} exports {name}, which no table has" for name in sorted(names - meant[library])]
     for row in rows(folder / "clients.tsv"):
         checked += 1
         if row["symbol"] not in everywhere | not_yet:
