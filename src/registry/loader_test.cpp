@@ -225,7 +225,7 @@ TEST_F(LoaderTest, ThreadsMayLoadAndUnloadAtOnce) {
         threads.emplace_back([&, path] {
             for (int round = 0; round < 50; ++round) {
                 const auto loaded = loader_.load(path);
-                EXPECT_TRUE(loaded);
+                ASSERT_TRUE(loaded) << loaded.error().message;
                 (void)registry_.find_device("good0");
                 (void)loader_.unload(*loaded);  // another thread may have been first
             }
