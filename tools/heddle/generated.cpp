@@ -222,6 +222,18 @@ std::uint64_t seed_of(std::uint64_t seed, Op op, int variant, int number) {
     return mixed ^ chance.next();
 }
 
+Result<> append(std::vector<OpCase>& cases, const Recipe& recipe, int variant, std::string name,
+                Chance chance) {
+    Draft draft;
+    recipe.write(draft, variant, chance);
+    auto made = make_case(draft, name, chance);
+    if (!made) {
+        return std::move(made).error().within(text(name, " (", description_of(draft), ")"));
+    }
+    cases.push_back(*std::move(made));
+    return ok();
+}
+
 }  // namespace
 
 Result<std::vector<OpCase>> generate_cases(std::uint64_t seed, int per_op,
@@ -229,17 +241,16 @@ Result<std::vector<OpCase>> generate_cases(std::uint64_t seed, int per_op,
     std::vector<OpCase> cases;
     for (const Recipe& recipe : all_recipes()) {
         if (!is_wanted(recipe.op, ops)) continue;
+        for (int variant = 0; variant < recipe.variants; ++variant) {
+            HEDDLE_TRY(append(cases, recipe, variant,
+                              text(ggml_op_name(recipe.op), " plain ", variant),
+                              Chance::plain(seed)));
+        }
         for (int i = 0; i < per_op * recipe.variants; ++i) {
             const int variant = i % recipe.variants, number = i / recipe.variants;
-            Chance chance(seed_of(seed, recipe.op, variant, number));
-            Draft draft;
-            recipe.write(draft, variant, chance);
-            const std::string name = text(ggml_op_name(recipe.op), " generated ", i);
-            auto made = make_case(draft, name, chance);
-            if (!made) {
-                return std::move(made).error().within(text(name, " (", description_of(draft), ")"));
-            }
-            cases.push_back(*std::move(made));
+            HEDDLE_TRY(append(cases, recipe, variant,
+                              text(ggml_op_name(recipe.op), " generated ", i),
+                              Chance(seed_of(seed, recipe.op, variant, number))));
         }
     }
     return cases;

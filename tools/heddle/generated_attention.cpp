@@ -7,7 +7,7 @@ namespace {
 
 void diag_mask(Draft& draft, Chance& chance, std::string_view name) {
     const Extents extent{chance.between(1, 40), chance.between(1, 12), chance.between(1, 3), 2};
-    draft.calls = text(maybe_inplace(chance, name), "(src0, ", chance.between(0, 9), ")");
+    draft.calls = text(maybe_inplace(chance, name), "(src0, ", chance.extra(9), ")");
     draft.source(leaf(GGML_TYPE_F32, extent));
 }
 void diag_mask_inf(Draft& draft, int, Chance& chance) {
@@ -19,10 +19,9 @@ void diag_mask_zero(Draft& draft, int, Chance& chance) {
 
 /// Without a mask, with one, and with a mask and sinks.
 void soft_max(Draft& draft, int variant, Chance& chance) {
-    const std::int64_t n = chance.pick<std::int64_t>({1, 15, 64, 257, 1023});
+    const std::int64_t n = chance.extent({1, 15, 64, 257, 1023});
     const std::int64_t m2 = chance.between(1, 2), m3 = chance.between(1, 2);
-    const Extents extent{n, chance.between(1, 7), m2 * chance.between(1, 3),
-                         m3 * chance.between(1, 2)};
+    const Extents extent{n, chance.between(1, 7), m2 * chance.times(3), m3 * chance.times(2)};
     const std::string name = maybe_inplace(chance, "ggml_soft_max_ext");
     const double factor = chance.pick({1.0, 0.125});
     draft.source(leaf(GGML_TYPE_F32, extent), uniform(-3, 3));
@@ -33,8 +32,7 @@ void soft_max(Draft& draft, int variant, Chance& chance) {
     }
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16});
     draft.calls = text(name, "(src0, src1, ", factor, ", ", chance.pick({0, 8}), ")");
-    draft.source(leaf(type, {n, extent[1] + chance.between(0, 2), m2, m3}),
-                 filled(Fill::Kind::mask));
+    draft.source(leaf(type, {n, extent[1] + chance.extra(2), m2, m3}), filled(Fill::Kind::mask));
     if (variant == 1) return;
     draft.calls += "; ggml_soft_max_add_sinks(dst, src2)";
     draft.source(leaf(GGML_TYPE_F32, {extent[2], 1, 1, 1}), uniform(-5, 5));
@@ -62,8 +60,8 @@ void rotation(Draft& draft, int variant, Chance& chance, std::string_view suffix
     const int mode = kRopeModes[variant];
     const bool is_multi = (mode & GGML_ROPE_TYPE_MROPE) != 0;
     const bool is_vision = mode == GGML_ROPE_TYPE_VISION;
-    const std::int64_t head = chance.pick<std::int64_t>({16, 36, 64, 128});
-    const std::int64_t dims = is_vision ? head / 2 : head - 2 * chance.between(0, 6);
+    const std::int64_t head = chance.extent({16, 36, 64, 128});
+    const std::int64_t dims = is_vision ? head / 2 : head - 2 * chance.extra(6);
     const std::int64_t tokens = chance.between(1, 7);
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16});
     const bool has_factors = chance.one_in(3);
@@ -82,8 +80,7 @@ void rotation(Draft& draft, int variant, Chance& chance, std::string_view suffix
     if (!is_vision && spare > 0 && chance.one_in(2)) {
         draft.calls += text("; ggml_rope_set_offset(dst, ", spare, ")");
     }
-    draft.source(
-        dense_rows(chance, type, {head, chance.between(1, 4), tokens, chance.between(1, 2)}));
+    draft.source(dense_rows(chance, type, {head, chance.between(1, 4), tokens, chance.times(2)}));
     draft.source(leaf(GGML_TYPE_I32, {is_multi ? 4 * tokens : tokens, 1, 1, 1}),
                  integers(-20, 511));
     if (has_factors) {
@@ -116,10 +113,10 @@ void flash_attn_ext(Draft& draft, int variant, Chance& chance) {
     const auto [k, v] = kKeyValueTypes[variant];
     const std::int64_t dk = chance.pick<std::int64_t>({64, 96, 128}),
                        dv = chance.pick<std::int64_t>({64, 96, 128});
-    const std::int64_t kv_heads = chance.between(1, 2), heads = kv_heads * chance.between(1, 4);
+    const std::int64_t kv_heads = chance.between(1, 2), heads = kv_heads * chance.times(4);
     const std::int64_t batch = chance.between(1, 2),
                        queries = chance.pick<std::int64_t>({1, 1, 3, 33});
-    const std::int64_t keys = chance.pick<std::int64_t>({1, 17, 64, 113, 600});
+    const std::int64_t keys = chance.extent({1, 17, 64, 113, 600});
     const bool has_mask = !chance.one_in(3), has_sinks = chance.one_in(3);
     const int bias = has_mask ? chance.pick({0, 8}) : 0;
     draft.calls = text("ggml_flash_attn_ext(src0, src1, src2, ", has_mask ? "src3" : "NULL", ", ",
@@ -131,7 +128,7 @@ void flash_attn_ext(Draft& draft, int variant, Chance& chance) {
         .source(dense_rows(chance, v, {dv, keys, kv_heads, batch}));
     if (has_mask) {
         // A row that is masked out completely gives zeros; with one key that happens often.
-        draft.source_in(3, leaf(GGML_TYPE_F16, {keys, queries + chance.between(0, 2), 1, 1}),
+        draft.source_in(3, leaf(GGML_TYPE_F16, {keys, queries + chance.extra(2), 1, 1}),
                         chance.one_in(6) ? list({-INFINITY}) : filled(Fill::Kind::mask));
     }
     if (has_sinks) {
@@ -143,8 +140,8 @@ void flash_attn_ext(Draft& draft, int variant, Chance& chance) {
 void lightning_indexer(Draft& draft, int, Chance& chance) {
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0,
                                    GGML_TYPE_Q4_1, GGML_TYPE_IQ4_NL});
-    const std::int64_t heads = chance.pick<std::int64_t>({4, 32}), batch = chance.between(1, 4);
-    const std::int64_t keys = chance.pick<std::int64_t>({1, 11, 64}), n3 = chance.between(1, 2);
+    const std::int64_t heads = chance.extent({4, 32}), batch = chance.between(1, 4);
+    const std::int64_t keys = chance.extent({1, 11, 64}), n3 = chance.between(1, 2);
     draft.calls = "ggml_lightning_indexer(src0, src1, src2, src3)";
     draft.source(dense_rows(chance, GGML_TYPE_F32, {128, heads, batch, n3}))
         .source(dense_rows(chance, type, {128, 1, keys, n3}))

@@ -16,7 +16,7 @@ constexpr Types kBinaryTypes[] = {{GGML_TYPE_F32, GGML_TYPE_F32},
 /// The second operand is tiled a few times in every dimension.
 void binary(Draft& draft, const Types& types, std::string_view name, Fill a, Fill b,
             Chance& chance) {
-    const Extents small{chance.pick<std::int64_t>({1, 2, 5, 16, 33}), chance.between(1, 3),
+    const Extents small{chance.extent({1, 2, 5, 16, 33}), chance.between(1, 3),
                         chance.between(1, 2), chance.between(1, 2)};
     Extents large = small;
     for (std::int64_t& extent : large) extent *= chance.pick<std::int64_t>({1, 1, 2, 3});
@@ -64,8 +64,8 @@ void div(Draft& draft, int variant, Chance& chance) {
 }
 
 void add_id(Draft& draft, int, Chance& chance) {
-    const std::int64_t n = chance.pick<std::int64_t>({1, 32, 33, 129}), used = chance.between(1, 4);
-    const std::int64_t tokens = chance.pick<std::int64_t>({1, 5, 17}), experts = 8;
+    const std::int64_t n = chance.extent({1, 32, 33, 129}), used = chance.between(1, 4);
+    const std::int64_t tokens = chance.extent({1, 5, 17}), experts = 8;
     draft.calls = "ggml_add_id(src0, src1, src2)";
     draft.source(dense_rows(chance, GGML_TYPE_F32, {n, used, tokens, 1}))
         .source(dense_rows(chance, GGML_TYPE_F32, {n, experts, 1, 1}))
@@ -80,12 +80,11 @@ void add1(Draft& draft, int, Chance& chance) {
 }
 
 void acc(Draft& draft, int, Chance& chance) {
-    const Extents whole{chance.pick<std::int64_t>({12, 33, 64}), 7, 3, 2};
-    const Extents part{whole[0] - chance.between(0, 9), chance.between(1, 4), 2,
-                       chance.between(1, 2)};
+    const Extents whole{chance.extent({12, 33, 64}), 7, 3, 2};
+    const Extents part{whole[0] - chance.extra(9), chance.between(1, 4), 2, chance.between(1, 2)};
     const Strides stride = dense_strides(GGML_TYPE_F32, whole);
-    const std::size_t offset = 4 * static_cast<std::size_t>(chance.between(0, whole[0] - part[0])) +
-                               stride[1] * static_cast<std::size_t>(chance.between(0, 3));
+    const std::size_t offset = 4 * static_cast<std::size_t>(chance.extra(whole[0] - part[0])) +
+                               stride[1] * static_cast<std::size_t>(chance.extra(3));
     draft.calls = text(maybe_inplace(chance, "ggml_acc"), "(src0, src1, ", stride[1], ", ",
                        stride[2], ", ", stride[3], ", ", offset, ")");
     draft.source(leaf(GGML_TYPE_F32, whole)).source(dense_rows(chance, GGML_TYPE_F32, part));
@@ -197,7 +196,7 @@ void glu(Draft& draft, int variant, Chance& chance) {
     const Type type = is_oai ? GGML_TYPE_F32 : chance.pick({GGML_TYPE_F32, GGML_TYPE_F16});
     const Extents extent = many_extents(chance);
     Extents wide = extent;
-    wide[0] = 2 * wide[0] + chance.between(0, 1);
+    wide[0] = 2 * wide[0] + chance.extra(1);
     const Fill fill = type == GGML_TYPE_F32 ? uniform(-30, 30) : uniform(-6, 6);
     const std::string oai = text(chance.pick({0.5, 1.702}), ", ", chance.pick({2, 7}), ")");
     if (form == 2) {

@@ -10,9 +10,9 @@ struct Sliding {
     explicit Sliding(Chance& chance) {
         for (int d = 0; d < 3; ++d) {
             kernel[d] = chance.between(1, 3);
-            step[d] = chance.between(1, 3);
-            padding[d] = chance.between(0, 2);
-            dilation[d] = chance.between(1, 2);
+            step[d] = chance.times(3);
+            padding[d] = chance.extra(2);
+            dilation[d] = chance.times(2);
             input[d] = dilation[d] * (kernel[d] - 1) + chance.between(1, 7);
         }
     }
@@ -95,9 +95,9 @@ void im2col_3d(Draft& draft, int, Chance& chance) {
 void col2im_1d(Draft& draft, int, Chance& chance) {
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16});
     const std::int64_t channels = chance.between(1, 3), taps = chance.between(1, 5);
-    const std::int64_t padding = taps > 2 ? chance.between(0, 1) : 0;
+    const std::int64_t padding = taps > 2 ? chance.extra(1) : 0;
     draft.calls =
-        text("ggml_col2im_1d(src0, ", chance.between(1, 3), ", ", channels, ", ", padding, ")");
+        text("ggml_col2im_1d(src0, ", chance.times(3), ", ", channels, ", ", padding, ")");
     draft.source(leaf(type, {taps * channels, chance.between(1, 20), 1, 1}));
     if (type != GGML_TYPE_F32) draft.tolerance = 5e-4;
 }
@@ -149,7 +149,7 @@ void conv_2d_dw(Draft& draft, int variant, Chance& chance) {
 void conv_transpose_1d(Draft& draft, int, Chance& chance) {
     const Type type = chance.pick_from(kKernelTypes);
     const std::int64_t channels = chance.between(1, 5);
-    draft.calls = text("ggml_conv_transpose_1d(src0, src1, ", chance.between(1, 4), ", 0, 1)");
+    draft.calls = text("ggml_conv_transpose_1d(src0, src1, ", chance.times(4), ", 0, 1)");
     draft.source(leaf(type, {chance.between(1, 6), chance.between(1, 4), channels, 1}))
         .source(leaf(GGML_TYPE_F32, {chance.between(1, 20), channels, 1, 1}));
     if (type == GGML_TYPE_F16) draft.tolerance = 1e-6;  // data may be rounded to half precision
@@ -157,7 +157,7 @@ void conv_transpose_1d(Draft& draft, int, Chance& chance) {
 
 void conv_transpose_2d(Draft& draft, int, Chance& chance) {
     const std::int64_t channels = chance.between(1, 4);
-    draft.calls = text("ggml_conv_transpose_2d_p0(src0, src1, ", chance.between(1, 3), ")");
+    draft.calls = text("ggml_conv_transpose_2d_p0(src0, src1, ", chance.times(3), ")");
     draft
         .source(leaf(chance.pick_from(kKernelTypes),
                      {chance.between(1, 3), chance.between(1, 3), chance.between(1, 3), channels}))
@@ -170,23 +170,22 @@ void conv_transpose_2d(Draft& draft, int, Chance& chance) {
 
 void pool_1d(Draft& draft, int variant, Chance& chance) {
     const std::int64_t k = chance.between(1, 4);
-    draft.calls = text("ggml_pool_1d(src0, ", variant, ", ", k, ", ", chance.between(1, 3), ", ",
-                       chance.between(0, 2), ")");
+    draft.calls = text("ggml_pool_1d(src0, ", variant, ", ", k, ", ", chance.times(3), ", ",
+                       chance.extra(2), ")");
     draft.source(leaf(chance.pick_from(kKernelTypes), {k + chance.between(0, 20), 3, 2, 1}));
 }
 
 void pool_2d(Draft& draft, int variant, Chance& chance) {
     const std::int64_t k0 = chance.between(1, 3), k1 = chance.between(1, 3);
-    draft.calls = text("ggml_pool_2d(src0, ", variant, ", ", k0, ", ", k1, ", ",
-                       chance.between(1, 3), ", ", chance.between(1, 3), ", ",
-                       chance.pick({"0", "1", "0.5"}), ", ", chance.pick({"0", "1"}), ")");
+    draft.calls = text("ggml_pool_2d(src0, ", variant, ", ", k0, ", ", k1, ", ", chance.times(3),
+                       ", ", chance.times(3), ", ", chance.pick({"0", "1", "0.5"}), ", ",
+                       chance.pick({"0", "1"}), ")");
     draft.source(leaf(chance.pick_from(kKernelTypes),
                       {k0 + chance.between(0, 9), k1 + chance.between(0, 9), 3, 2}));
 }
 
 void pool_2d_back(Draft& draft, int variant, Chance& chance) {
-    const std::int64_t k = chance.between(1, 3), step = chance.between(1, 3),
-                       p = chance.between(0, 1);
+    const std::int64_t k = chance.between(1, 3), step = chance.times(3), p = chance.extra(1);
     const std::int64_t w = k + chance.between(0, 9), h = k + chance.between(0, 9);
     const auto out = [&](std::int64_t n) { return (n + 2 * p - k) / step + 1; };
     draft.calls = text("ggml_pool_2d_back(src0, src1, ", variant, ", ", k, ", ", k, ", ", step,
@@ -198,7 +197,7 @@ void pool_2d_back(Draft& draft, int variant, Chance& chance) {
 /// Modes with their flags: nearest, linear, cubic, with aligned corners, antialiased.
 void upscale(Draft& draft, int variant, Chance& chance) {
     constexpr int kModes[] = {0, 1, 2, 1 | 0x100, 2 | 0x100, 1 | 0x200};
-    const auto size = [&] { return chance.pick<std::int64_t>({1, 2, 4, 5, 8, 13}); };
+    const auto size = [&] { return chance.extent({1, 2, 4, 5, 8, 13}); };
     draft.calls = text("ggml_interpolate(src0, ", size(), ", ", size(), ", ", chance.between(1, 4),
                        ", ", chance.between(1, 3), ", ", kModes[variant], ")");
     draft.source(strided(chance, GGML_TYPE_F32,

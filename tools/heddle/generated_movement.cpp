@@ -20,7 +20,7 @@ void reshape(Draft& draft, int, Chance& chance) {
     draft.source(leaf(GGML_TYPE_F32, {4, 3, 2, 2})).exact();
 }
 void view(Draft& draft, int, Chance& chance) {
-    draft.calls = text("ggml_view_2d(src0, 3, 2, 48, ", 4 * chance.between(0, 5), ")");
+    draft.calls = text("ggml_view_2d(src0, 3, 2, 48, ", 4 * chance.extra(5), ")");
     draft.source(leaf(GGML_TYPE_F32, {12, 4, 1, 1})).exact();
 }
 void permute(Draft& draft, int, Chance& chance) {
@@ -82,10 +82,12 @@ void cpy(Draft& draft, int variant, Chance& chance) {
     if (variant == 0) {
         const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_I8, GGML_TYPE_I16,
                                        GGML_TYPE_I32, GGML_TYPE_I64, GGML_TYPE_F64});
-        const auto& [n0, n1, n2, n3] = any_extents(chance);
+        const Extents from = any_extents(chance);
+        const auto& [n0, n1, n2, n3] = from;
+        const Extents to = chance.is_plain() ? from : Extents{n1, n0 * n3, n2, 1};
         draft.calls = "ggml_cpy(src0, src1)";
-        draft.source(strided(chance, type, {n0, n1, n2, n3}), fill_of(type))
-            .source(strided(chance, type, {n1, n0 * n3, n2, 1}), fill_of(type))
+        draft.source(strided(chance, type, from), fill_of(type))
+            .source(strided(chance, type, to), fill_of(type))
             .exact();
         return;
     }
@@ -117,11 +119,11 @@ constexpr int kBlockTypes = 25, kCpyVariants = 4 + 3 * kBlockTypes;
 
 void set(Draft& draft, int, Chance& chance) {
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_I32});
-    const Extents whole{chance.pick<std::int64_t>({12, 33}), 7, 3, 2};
+    const Extents whole{chance.extent({12, 33}), 7, 3, 2};
     const Extents part{chance.between(1, 9), chance.between(1, 4), 2, chance.between(1, 2)};
     const Strides stride = dense_strides(type, whole);
     draft.calls = text(maybe_inplace(chance, "ggml_set"), "(src0, src1, ", stride[1], ", ",
-                       stride[2], ", ", stride[3], ", ", 4 * chance.between(0, 3), ")");
+                       stride[2], ", ", stride[3], ", ", 4 * chance.extra(3), ")");
     draft.source(leaf(type, whole), fill_of(type))
         .source(dense_rows(chance, type, part), fill_of(type))
         .exact();
@@ -133,9 +135,9 @@ void get_rows(Draft& draft, int variant, Chance& chance) {
     const auto types = weight_types();
     const bool is_integer = variant == static_cast<int>(types.size());
     const Type type = is_integer ? GGML_TYPE_I32 : types[static_cast<std::size_t>(variant)];
-    const std::int64_t rows = chance.between(1, 9), d2 = chance.between(1, 3);
+    const std::int64_t rows = chance.between(1, 9), d2 = chance.times(3);
     const std::int64_t n = block_size(type) * chance.between(1, block_size(type) > 1 ? 2 : 70);
-    const std::int64_t d3 = chance.between(1, 2), taken = chance.between(1, 7);
+    const std::int64_t d3 = chance.times(2), taken = chance.between(1, 7);
     draft.calls = "ggml_get_rows(src0, src1)";
     draft.source(dense_rows(chance, type, {n, rows, d2, d3}), fill_of(type))
         .source(strided(chance, GGML_TYPE_I32, {taken, d2, d3, 1}), integers(0, rows - 1));
@@ -147,9 +149,9 @@ void set_rows(Draft& draft, int variant, Chance& chance) {
     const Type index = chance.pick({GGML_TYPE_I64, GGML_TYPE_I32});
     const std::int64_t n = block_size(type) * chance.between(1, block_size(type) > 1 ? 2 : 70);
     const std::int64_t rows = chance.between(3, 9), given = chance.between(1, 3);
-    const std::int64_t d2 = chance.between(1, 2), d3 = chance.between(1, 2);
+    const std::int64_t d2 = chance.times(2), d3 = chance.times(2);
     draft.calls = "ggml_set_rows(src2, src0, src1)";
-    const std::int64_t planes = d2 * chance.between(1, 2);
+    const std::int64_t planes = d2 * chance.times(2);
     draft.source(dense_rows(chance, from, {n, given, planes, d3}))
         .source(dense_rows(chance, index, {given, d2, d3, 1}), distinct(rows))
         .source(dense_rows(chance, type, {n, rows, planes, d3}), uniform(-0.2, 0.2));
@@ -174,7 +176,7 @@ void concat(Draft& draft, int variant, Chance& chance) {
     const Type type = chance.pick({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_I8,
                                    GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_Q4_0, GGML_TYPE_Q8_0});
     const bool is_plain = block_size(type) == 1;
-    Extents a{is_plain ? chance.pick<std::int64_t>({1, 6, 33}) : 64, 5, 3, 2}, b = a;
+    Extents a{is_plain ? chance.extent({1, 6, 33}) : 64, 5, 3, 2}, b = a;
     const auto dim = static_cast<std::size_t>(variant);
     b[dim] = dim == 0 && !is_plain ? 32 : chance.between(1, 7);
     draft.calls = text("ggml_concat(src0, src1, ", variant, ")");
@@ -185,7 +187,7 @@ void concat(Draft& draft, int variant, Chance& chance) {
 
 void pad(Draft& draft, int variant, Chance& chance) {
     draft.calls = variant == 0 ? "ggml_pad_ext(src0" : "ggml_pad_ext_circular(src0";
-    const Extents extent{chance.pick<std::int64_t>({5, 10, 33}), 4, 3, 3};
+    const Extents extent{chance.extent({5, 10, 33}), 4, 3, 3};
     for (int i = 0; i < 8; ++i) draft.calls += text(", ", chance.between(0, 3));
     draft.calls += ")";
     draft.source(strided(chance, GGML_TYPE_F32, extent)).exact();
@@ -200,8 +202,7 @@ void pad_reflect_1d(Draft& draft, int, Chance& chance) {
 void roll(Draft& draft, int, Chance& chance) {
     draft.calls = text("ggml_roll(src0, ", chance.between(-9, 9), ", ", chance.between(-4, 4), ", ",
                        chance.between(-3, 3), ", ", chance.between(-2, 2), ")");
-    draft.source(dense_rows(chance, GGML_TYPE_F32, {chance.pick<std::int64_t>({10, 33}), 5, 4, 3}))
-        .exact();
+    draft.source(dense_rows(chance, GGML_TYPE_F32, {chance.extent({10, 33}), 5, 4, 3})).exact();
 }
 
 // ---- windows, relative positions, makers -------------------------------------------------------

@@ -12,26 +12,38 @@
 namespace heddle::tool {
 
 /// Choices that depend on nothing but the seed; the standard distributions differ by platform.
+///
+/// For a plain case nothing is left to chance: every choice is the commonest one, layouts are
+/// dense, nothing is repeated, in place or in half precision if it need not be.
 class Chance {
 public:
     explicit Chance(std::uint64_t seed) : state_(seed) {}
+    static Chance plain(std::uint64_t seed);
+
+    bool is_plain() const { return is_plain_; }
 
     std::uint32_t next();
-    std::int64_t between(std::int64_t low, std::int64_t high);  ///< both included
-    bool one_in(std::int64_t n) { return between(1, n) == 1; }
+    std::int64_t between(std::int64_t low,
+                         std::int64_t high);  ///< both included; plain: the middle
+    std::int64_t times(std::int64_t most);    ///< 1 ... most; plain: once
+    std::int64_t extra(std::int64_t most);    ///< 0 ... most; plain: nothing
+    std::int64_t extent(std::initializer_list<std::int64_t> choices);  ///< plain: a multiple of 16
+    bool one_in(std::int64_t n) { return !is_plain_ && between(1, n) == 1; }
 
+    /// One of the choices; plain: the first.
     template <class T>
     T pick(std::initializer_list<T> choices) {
-        return choices.begin()[between(0, static_cast<std::int64_t>(choices.size()) - 1)];
+        return choices.begin()[extra(static_cast<std::int64_t>(choices.size()) - 1)];
     }
     template <class Range>
     auto pick_from(const Range& choices) {
         return choices[static_cast<std::size_t>(
-            between(0, static_cast<std::int64_t>(std::size(choices)) - 1))];
+            extra(static_cast<std::int64_t>(std::size(choices)) - 1))];
     }
 
 private:
     std::uint64_t state_;
+    bool is_plain_ = false;
 };
 
 /// What a storage holds before the op runs.

@@ -4,8 +4,7 @@ namespace heddle::tool {
 namespace {
 
 void ssm_conv(Draft& draft, int, Chance& chance) {
-    const std::int64_t taps = chance.between(1, 4),
-                       channels = chance.pick<std::int64_t>({1, 8, 33});
+    const std::int64_t taps = chance.between(1, 4), channels = chance.extent({1, 8, 33});
     draft.calls = "ggml_ssm_conv(src0, src1)";
     draft
         .source(leaf(GGML_TYPE_F32,
@@ -16,7 +15,7 @@ void ssm_conv(Draft& draft, int, Chance& chance) {
 /// One decay per state element, one per head, and snapshots of earlier states, more than there are
 /// tokens now and then.
 void ssm_scan(Draft& draft, int variant, Chance& chance) {
-    const std::int64_t size = chance.pick<std::int64_t>({8, 16, 33}), dim = variant == 0 ? 1 : 4;
+    const std::int64_t size = chance.extent({8, 16, 33}), dim = variant == 0 ? 1 : 4;
     const std::int64_t groups = chance.between(1, 2), heads = groups * chance.between(1, 3);
     const std::int64_t tokens = chance.between(1, 5), sequences = chance.between(1, 2);
     const std::int64_t pool = sequences + 1;
@@ -39,8 +38,7 @@ struct Heads {
     Extents state;
 
     explicit Heads(Chance& chance) {
-        const std::int64_t size = chance.pick<std::int64_t>({8, 16, 32, 64}),
-                           heads = chance.between(1, 3);
+        const std::int64_t size = chance.extent({8, 16, 32, 64}), heads = chance.between(1, 3);
         const std::int64_t sequences = chance.between(1, 3);
         token = {size, heads, sequences * chance.between(1, 4), 1};
         state = {size * size * heads, sequences, 1, 1};
@@ -78,8 +76,7 @@ void gated_linear_attn(Draft& draft, int, Chance& chance) {
 
 /// A gate per head or per key; queries and keys shared by several heads and sequences.
 void gated_delta_net(Draft& draft, int variant, Chance& chance) {
-    const std::int64_t size = chance.pick<std::int64_t>({8, 16, 32, 64}),
-                       shared = chance.between(1, 2);
+    const std::int64_t size = chance.extent({8, 16, 32, 64}), shared = chance.between(1, 2);
     const std::int64_t heads = shared * chance.between(1, 3), tokens = chance.between(1, 6);
     const std::int64_t sequences = chance.between(1, 2);
     const Extents key{size, shared, tokens, chance.one_in(2) ? sequences : 1};
@@ -105,7 +102,7 @@ void dsv4_hc_comb(Draft& draft, int, Chance& chance) {
 }
 
 void dsv4_hc_pre(Draft& draft, int, Chance& chance) {
-    const std::int64_t n = chance.pick<std::int64_t>({1, 16, 33}), streams = chance.between(1, 5);
+    const std::int64_t n = chance.extent({1, 16, 33}), streams = chance.between(1, 5);
     const std::int64_t tokens = chance.between(1, 5);
     draft.calls = "ggml_dsv4_hc_pre(src0, src1)";
     draft.source(dense_rows(chance, GGML_TYPE_F32, {n, streams, tokens, 1}))
@@ -113,7 +110,7 @@ void dsv4_hc_pre(Draft& draft, int, Chance& chance) {
 }
 
 void dsv4_hc_post(Draft& draft, int, Chance& chance) {
-    const std::int64_t n = chance.pick<std::int64_t>({1, 16, 33}), streams = chance.between(1, 5);
+    const std::int64_t n = chance.extent({1, 16, 33}), streams = chance.between(1, 5);
     const std::int64_t tokens = chance.between(1, 5);
     draft.calls = "ggml_dsv4_hc_post(src0, src1, src2, src3)";
     draft.source(padded_rows(chance, GGML_TYPE_F32, {n, tokens, 1, 1}))

@@ -28,10 +28,9 @@ void cumsum(Draft& draft, int, Chance& chance) {
 void argmax(Draft& draft, int, Chance& chance) {
     draft.calls = "ggml_argmax(src0)";
     draft
-        .source(
-            padded_rows(chance, GGML_TYPE_F32,
-                        {chance.pick<std::int64_t>({1, 32, 100, 513}), chance.between(1, 9), 1, 1}),
-            filled(Fill::Kind::ramp, -5, 5))
+        .source(padded_rows(chance, GGML_TYPE_F32,
+                            {chance.extent({1, 32, 100, 513}), chance.between(1, 9), 1, 1}),
+                filled(Fill::Kind::ramp, -5, 5))
         .exact();
 }
 void count_equal(Draft& draft, int, Chance& chance) {
@@ -49,7 +48,7 @@ double epsilon(Chance& chance) { return chance.pick({1e-6, 1e-4, 1e-1, 10.0}); }
 
 Extents long_rows(Chance& chance) {
     Extents extent = any_extents(chance);
-    extent[0] = chance.pick<std::int64_t>({2, 33, 64, 260, 1025});
+    extent[0] = chance.extent({2, 33, 64, 260, 1025});
     return extent;
 }
 
@@ -94,7 +93,7 @@ void top_k(Draft& draft, int, Chance& chance) {
 
 std::int64_t shared_extent(Chance& chance, Type type) {
     if (block_size(type) > 1) return block_size(type) * chance.between(1, 3);
-    return chance.pick<std::int64_t>({1, 2, 7, 32, 65, 100, 256});
+    return chance.extent({1, 2, 7, 32, 65, 100, 256});
 }
 
 /// Not around zero: where a few products cancel out, what rounding activations costs has no
@@ -106,16 +105,16 @@ void dense_product(Draft& draft, Type type, Chance& chance) {
     const std::int64_t block = block_size(type), k = block * ((64 + block - 1) / block);
     const std::int64_t n2 = chance.between(1, 2);
     draft.source(leaf(type, {k, chance.between(32, 70), n2, 1}), kFactors)
-        .source(leaf(GGML_TYPE_F32, {k, chance.between(32, 70), n2 * chance.between(1, 2), 1}),
+        .source(leaf(GGML_TYPE_F32, {k, chance.between(32, 70), n2 * chance.times(2), 1}),
                 kFactors);
 }
 
 void mul_mat(Draft& draft, int variant, Chance& chance) {
     const Type type = weight_types()[static_cast<std::size_t>(variant)];
     const std::int64_t k = shared_extent(chance, type);
-    const std::int64_t m = chance.pick<std::int64_t>({1, 3, 16, 17, 33, 64});
-    const std::int64_t n = chance.pick<std::int64_t>({1, 1, 2, 5, 9, 33});
-    const std::int64_t a2 = chance.between(1, 2), a3 = chance.between(1, 2);
+    const std::int64_t m = chance.extent({1, 3, 16, 17, 33, 64});
+    const std::int64_t n = chance.extent({1, 1, 2, 5, 9, 33});
+    const std::int64_t a2 = chance.times(2), a3 = chance.times(2);
     const bool is_half = type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
     const Type other = is_half && chance.one_in(3) ? type : GGML_TYPE_F32;
     draft.calls = "ggml_mul_mat(src0, src1)";
@@ -123,16 +122,15 @@ void mul_mat(Draft& draft, int variant, Chance& chance) {
     draft.tolerance = 5e-4;
     if (chance.one_in(4)) return dense_product(draft, type, chance);
     draft.source(dense_rows(chance, type, {k, m, a2, a3}), kFactors)
-        .source(
-            dense_rows(chance, other, {k, n, a2 * chance.between(1, 3), a3 * chance.between(1, 2)}),
-            kFactors);
+        .source(dense_rows(chance, other, {k, n, a2 * chance.times(3), a3 * chance.times(2)}),
+                kFactors);
 }
 
 void mul_mat_id(Draft& draft, int variant, Chance& chance) {
     const Type type = weight_types()[static_cast<std::size_t>(variant)];
     const std::int64_t k = shared_extent(chance, type), experts = chance.between(1, 5);
-    const std::int64_t m = chance.pick<std::int64_t>({1, 12, 33}), used = chance.between(1, 4);
-    const std::int64_t tokens = chance.pick<std::int64_t>({1, 5, 17});
+    const std::int64_t m = chance.extent({1, 12, 33}), used = chance.between(1, 4);
+    const std::int64_t tokens = chance.extent({1, 5, 17});
     draft.calls = "ggml_mul_mat_id(src0, src1, src2)";
     draft.source(leaf(type, {k, m, experts, 1}), kFactors)
         .source(dense_rows(chance, GGML_TYPE_F32, {k, chance.one_in(2) ? used : 1, tokens, 1}),
@@ -147,7 +145,7 @@ void out_prod(Draft& draft, int variant, Chance& chance) {
     const Type type = kTypes[variant];
     const std::int64_t m = block_size(type) * chance.between(1, block_size(type) > 1 ? 2 : 33);
     const std::int64_t n = chance.between(1, 17), k = chance.between(1, 9);
-    const std::int64_t a2 = chance.between(1, 3), a3 = chance.between(1, 2);
+    const std::int64_t a2 = chance.times(3), a3 = chance.times(2);
     const bool is_repeated = type == GGML_TYPE_F32 && chance.one_in(2);
     const std::int64_t times = is_repeated ? 2 : 1;
     draft.calls = "ggml_out_prod(src0, src1)";
@@ -158,7 +156,7 @@ void out_prod(Draft& draft, int variant, Chance& chance) {
 
 void solve_tri(Draft& draft, int, Chance& chance) {
     const std::int64_t n = chance.between(1, 40), columns = chance.between(1, 20);
-    const std::int64_t b2 = chance.between(1, 2), b3 = chance.between(1, 2);
+    const std::int64_t b2 = chance.times(2), b3 = chance.times(2);
     draft.calls = "ggml_solve_tri(src0, src1, true, true, false)";
     draft.source(leaf(GGML_TYPE_F32, {n, n, b2, b3}), filled(Fill::Kind::triangle))
         .source(leaf(GGML_TYPE_F32, {columns, n, b2, b3}));

@@ -63,6 +63,41 @@ TEST(Generated, SameSeedGivesTheSameCases) {
     EXPECT_TRUE(is_different) << "another seed should give other cases";
 }
 
+/// Whether the elements of all operands lie in storages of their own, without gaps.
+bool is_dense(const golden::OpCase& made) {
+    return std::ranges::all_of(made.sources, [](const golden::Source& source) {
+        const golden::Layout& layout = source.layout;
+        return source.storage_of == source.slot && layout.offset == 0 &&
+               layout.stride == dense_strides(layout.type, layout.extent);
+    });
+}
+
+TEST(Generated, PlainCasesComeFirstAndAreDense) {
+    for (const Op op : generated_ops()) {
+        const std::string name = ggml_op_name(op);
+        const auto cases = generate_cases(1, 1, {&name, 1});
+        ASSERT_TRUE(cases) << cases.error().message;
+        const golden::OpCase& first = cases->front();
+        EXPECT_EQ(first.name, name + " plain 0");
+        EXPECT_TRUE(is_dense(first)) << first.description;
+        EXPECT_EQ(first.description.find("_inplace"), std::string::npos) << first.description;
+    }
+}
+
+TEST(Generated, PlainCaseOfTwoOperandsHasTheSameShapeInF32) {
+    for (const std::string name : {"ADD", "SUB", "MUL", "DIV", "CPY"}) {
+        const auto cases = generate_cases(1, 1, {&name, 1});
+        ASSERT_TRUE(cases) << cases.error().message;
+        const golden::OpCase& first = cases->front();
+        ASSERT_EQ(first.sources.size(), 2u);
+        EXPECT_EQ(first.sources[0].layout.type, GGML_TYPE_F32) << first.description;
+        EXPECT_EQ(first.sources[1].layout.type, GGML_TYPE_F32) << first.description;
+        EXPECT_EQ(first.sources[0].layout.extent, first.sources[1].layout.extent)
+            << first.description;
+        EXPECT_GT(first.sources[0].layout.extent[0], 1) << first.description;
+    }
+}
+
 TEST(Generated, OpsThatAreNotNamedAreLeftOut) {
     const std::string wanted[] = {"soft_max"};
     const auto cases = generate_cases(1, 1, wanted);

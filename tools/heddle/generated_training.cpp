@@ -20,14 +20,14 @@ void silu_back(Draft& draft, int, Chance& chance) {
 
 void rms_norm_back(Draft& draft, int, Chance& chance) {
     Extents extent = any_extents(chance);
-    extent[0] = chance.pick<std::int64_t>({8, 64, 1025});
+    extent[0] = chance.extent({8, 64, 1025});
     draft.calls = text("ggml_rms_norm_back(src0, src1, ", chance.pick({1e-6, 1e-3}), ")");
     draft.source(dense_rows(chance, GGML_TYPE_F32, extent))
         .source(dense_rows(chance, GGML_TYPE_F32, extent), uniform(-10, 10));
 }
 
 void get_rows_back(Draft& draft, int, Chance& chance) {
-    const std::int64_t n = chance.pick<std::int64_t>({1, 16, 33}), rows = chance.between(1, 7);
+    const std::int64_t n = chance.extent({1, 16, 33}), rows = chance.between(1, 7);
     const std::int64_t taken = chance.between(1, 12);
     draft.calls =
         text("ggml_get_rows_back(src0, src1, ", leaf(GGML_TYPE_F32, {n, rows, 1, 1}), ")");
@@ -36,14 +36,14 @@ void get_rows_back(Draft& draft, int, Chance& chance) {
 }
 
 void cross_entropy_loss(Draft& draft, int, Chance& chance) {
-    const Extents extent{chance.pick<std::int64_t>({2, 10, 257, 1000}), chance.between(1, 9), 1, 1};
+    const Extents extent{chance.extent({2, 10, 257, 1000}), chance.between(1, 9), 1, 1};
     draft.calls = "ggml_cross_entropy_loss(src0, src1)";
     draft.source(leaf(GGML_TYPE_F32, extent), uniform(-10, 10))
         .source(leaf(GGML_TYPE_F32, extent), filled(Fill::Kind::shares));
 }
 
 void cross_entropy_loss_back(Draft& draft, int, Chance& chance) {
-    const Extents extent{chance.pick<std::int64_t>({2, 10, 257, 1000}), chance.between(1, 9), 1, 1};
+    const Extents extent{chance.extent({2, 10, 257, 1000}), chance.between(1, 9), 1, 1};
     draft.calls = "ggml_cross_entropy_loss_back(src0, src1, src2)";
     draft.source(leaf(GGML_TYPE_F32, {1, 1, 1, 1}), uniform(0.5, 2))
         .source(leaf(GGML_TYPE_F32, extent), uniform(-10, 10))

@@ -53,6 +53,12 @@ std::array<int, 4> any_axes(Chance& chance, int first) {
 
 }  // namespace
 
+Chance Chance::plain(std::uint64_t seed) {
+    Chance chance(seed);
+    chance.is_plain_ = true;
+    return chance;
+}
+
 std::uint32_t Chance::next() {
     state_ += 0x9E3779B97F4A7C15u;
     std::uint64_t mixed = state_;
@@ -62,7 +68,22 @@ std::uint32_t Chance::next() {
 }
 
 std::int64_t Chance::between(std::int64_t low, std::int64_t high) {
+    if (is_plain_) return low + (high - low) / 2;
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+std::int64_t Chance::times(std::int64_t most) { return is_plain_ ? 1 : between(1, most); }
+
+std::int64_t Chance::extra(std::int64_t most) { return is_plain_ ? 0 : between(0, most); }
+
+std::int64_t Chance::extent(std::initializer_list<std::int64_t> choices) {
+    if (!is_plain_) return pick(choices);
+    // The largest that suits vectors and tiles; all lists are in ascending order.
+    std::int64_t chosen = std::rbegin(choices)[0];
+    for (const std::int64_t n : choices) {
+        if (n % 16 == 0) chosen = n;
+    }
+    return chosen;
 }
 
 std::string leaf(Type type, const Extents& extent) {
@@ -70,12 +91,12 @@ std::string leaf(Type type, const Extents& extent) {
 }
 
 Extents any_extents(Chance& chance) {
-    return {chance.pick<std::int64_t>({1, 2, 5, 8, 16, 31, 33, 64, 100, 257}),
-            chance.pick<std::int64_t>({1, 2, 3, 5, 8}), chance.pick<std::int64_t>({1, 1, 2, 3}),
-            chance.pick<std::int64_t>({1, 1, 2, 3})};
+    return {chance.extent({1, 2, 5, 8, 16, 31, 33, 64, 100, 257}), chance.extent({1, 2, 3, 5, 8}),
+            chance.extent({1, 1, 2, 3}), chance.extent({1, 1, 2, 3})};
 }
 
 std::string dense_rows(Chance& chance, Type type, const Extents& extent) {
+    if (chance.is_plain()) return leaf(type, extent);
     const auto some = [&] { return chance.between(0, 2); };
     switch (chance.between(0, 2)) {
         case 0:
@@ -89,13 +110,14 @@ std::string dense_rows(Chance& chance, Type type, const Extents& extent) {
 }
 
 std::string padded_rows(Chance& chance, Type type, const Extents& extent) {
-    if (chance.one_in(2)) return leaf(type, extent);
+    if (chance.is_plain() || chance.one_in(2)) return leaf(type, extent);
     return part_of(type, extent, {chance.between(0, 3), 0, 0, 0}, {chance.between(1, 5), 0, 0, 0});
 }
 
 std::string strided(Chance& chance, Type type, const Extents& extent) {
-    const bool is_plain = block_size(type) == 1;
-    if (!is_plain || chance.one_in(2)) return dense_rows(chance, type, extent);
+    const bool has_blocks = block_size(type) > 1;
+    if (has_blocks || chance.is_plain() || chance.one_in(2))
+        return dense_rows(chance, type, extent);
     return permuted(type, extent, any_axes(chance, 0));
 }
 
