@@ -119,7 +119,7 @@ private:
 Result<Outcome> try_case(const golden::OpCase& golden, const Target& target) {
     HEDDLE_TRY_ASSIGN(DeviceCase on_device, DeviceCase::make(golden));
     if (!ggml_backend_dev_supports_op(target.device(), &on_device.node())) {
-        return Outcome{.kind = Outcome::Kind::declined, .what = heddle_last_error()};
+        return Outcome{.kind = Outcome::Kind::declined, .what = target.objection(on_device.node())};
     }
     HEDDLE_TRY(on_device.upload(target));
     HEDDLE_TRY(on_device.compute(target));
@@ -129,6 +129,7 @@ Result<Outcome> try_case(const golden::OpCase& golden, const Target& target) {
         if (!source.after) continue;
         judge(outcome, golden::compare_after(golden, source, on_device.download(source.slot)));
     }
+    outcome.is_computed = true;
     return outcome;
 }
 
@@ -179,7 +180,7 @@ Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) 
     for (const Tensor* node : nodes_of(*built.graph)) {
         if (ggml_backend_dev_supports_op(target.device(), node)) continue;
         return Outcome{.kind = Outcome::Kind::declined,
-                       .what = text(name_of(*node), ": ", heddle_last_error())};
+                       .what = text(ggml_op_desc(node), ": ", target.objection(*node))};
     }
     HEDDLE_TRY_ASSIGN(const auto memory, upload(golden, built, *context, target));
     for (const golden::Step step : built.steps) {
@@ -198,6 +199,7 @@ Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) 
         if (gradient == nullptr) return invalid(describe(x), " has no gradient");
         judge(outcome, golden::compare_tensor(golden, recorded, read_dense(*gradient)));
     }
+    outcome.is_computed = true;
     return outcome;
 }
 

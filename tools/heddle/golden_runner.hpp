@@ -18,7 +18,8 @@ struct Outcome {
     Kind kind = Kind::passed;
     double error = 0;
     double limit = 0;
-    std::string what{};  ///< why it did not pass
+    std::string what{};        ///< why it did not pass; empty if the device does not say
+    bool is_computed = false;  ///< the device gave numbers, right or wrong
 };
 
 /// Computes the recorded node in memory of the device and compares it with the recorded result.

@@ -1,18 +1,48 @@
 #include "target.hpp"
 
+#include "heddle/backend/objection.h"
 #include "heddle/heddle.h"
 
 namespace heddle::tool {
+namespace {
 
-Result<Target> Target::open(const std::string& name) {
-    ggml_backend_t stream = name == "best" ? ggml_backend_init_best()
-                                           : ggml_backend_init_by_name(name.c_str(), nullptr);
-    if (stream != nullptr) return Target(stream);
+Error unusable(const std::string& name) {
     std::string known;
     for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
         known += std::string(i > 0 ? ", " : "") + ggml_backend_dev_name(ggml_backend_dev_get(i));
     }
     return failure(Errc::not_found, "device ", name, " cannot be used; there are ", known);
+}
+
+/// As ggml_backend_init_best() looks for it, but without a stream.
+ggml_backend_dev_t best_device() {
+    for (const auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU,
+                            GGML_BACKEND_DEVICE_TYPE_CPU}) {
+        if (const auto device = ggml_backend_dev_by_type(type)) return device;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+Result<ggml_backend_dev_t> find_device(const std::string& name) {
+    const ggml_backend_dev_t device =
+        name == "best" ? best_device() : ggml_backend_dev_by_name(name.c_str());
+    return device != nullptr ? Result(device) : unusable(name);
+}
+
+Result<Target> Target::open(const std::string& name) {
+    HEDDLE_TRY_ASSIGN(const ggml_backend_dev_t device, find_device(name));
+    const ggml_backend_t stream = ggml_backend_dev_init(device, nullptr);
+    if (stream == nullptr) return unusable(name);
+    return Target(stream);
+}
+
+std::string Target::objection(const ggml_tensor& node) const {
+    const auto ask =
+        reinterpret_cast<heddle_device_objection_t>(procedure(HEDDLE_DEVICE_OBJECTION));
+    const std::string said = ask != nullptr ? ask(device(), &node) : "";
+    return said.empty() ? heddle_last_error() : said;
 }
 
 void* Target::procedure(const char* name) const {

@@ -12,16 +12,21 @@
 
 namespace heddle::tool {
 
+/// The device of that name; "best" is the one a program would get.
+Result<ggml_backend_dev_t> find_device(const std::string& name);
+
 /// A device with a stream, as commands compute on it.
 class Target {
 public:
-    /// The device of that name; "best" is the one a program would get.
     static Result<Target> open(const std::string& name);
 
     ggml_backend_t stream() const { return stream_.get(); }
     ggml_backend_dev_t device() const { return ggml_backend_get_device(stream_.get()); }
     std::string name() const { return ggml_backend_dev_name(device()); }
     bool is_cpu() const { return ggml_backend_dev_type(device()) == GGML_BACKEND_DEVICE_TYPE_CPU; }
+
+    /// Why the device declines a node that it has declined; empty if it does not say.
+    std::string objection(const ggml_tensor& node) const;
 
     /// False where the device has no threads to set.
     bool set_threads(int threads) const;

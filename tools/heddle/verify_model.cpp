@@ -134,6 +134,10 @@ std::string shape_text(const ggml_tensor& tensor) {
     return text;
 }
 
+void announce(const ModelCheck& check, const std::string& step) {
+    if (check.on_step) check.on_step(step);
+}
+
 /// The result of one side becomes that of the other too.
 Result<> hand_over(ggml_tensor* from, ggml_tensor* to) {
     detail::call([&] {
@@ -143,7 +147,8 @@ Result<> hand_over(ggml_tensor* from, ggml_tensor* to) {
     return detail::check_said(Errc::device);
 }
 
-Result<std::vector<Finding>> compare(Side& tested, Side& trusted, int nodes, bool drift) {
+Result<std::vector<Finding>> compare(Side& tested, Side& trusted, int nodes,
+                                     const ModelCheck& check) {
     std::vector<Finding> findings;
     Progress progress("comparing", static_cast<std::size_t>(nodes));
     for (int i = 0; i < nodes; ++i) {
@@ -151,12 +156,15 @@ Result<std::vector<Finding>> compare(Side& tested, Side& trusted, int nodes, boo
         progress.step(mine->name);
         if (only_describes(*mine)) continue;
         Finding finding{i, mine->name, ggml_op_desc(mine), shape_text(*mine), {}};
+        const std::string step = text("node ", i, " '", mine->name, "' (", finding.op, ") on ");
+        announce(check, step + tested.name());
         const bool can = tested.can(i), other_can = trusted.can(i);
         if (!can && !other_can) {
             return failure(Errc::unsupported, "neither ", tested.name(), " nor ", trusted.name(),
                            " computes node ", i, " '", mine->name, "' (", finding.op, ")");
         }
         if (can) HEDDLE_TRY(tested.compute(i));
+        announce(check, step + trusted.name());
         if (other_can) HEDDLE_TRY(trusted.compute(i));
         if (can && other_can) {
             HEDDLE_TRY_ASSIGN(const auto values, values_of(*mine));
@@ -168,7 +176,7 @@ Result<std::vector<Finding>> compare(Side& tested, Side& trusted, int nodes, boo
         // The next nodes begin with the same numbers, so that only their own errors are seen.
         if (!other_can) {
             HEDDLE_TRY(hand_over(mine, right));
-        } else if (!can || !drift) {
+        } else if (!can || !check.drift) {
             HEDDLE_TRY(hand_over(right, mine));
         }
         findings.push_back(std::move(finding));
@@ -274,9 +282,12 @@ void print_json(const std::vector<Finding>& findings, const ModelCheck& check, c
 Result<bool> verify_model(const ModelCheck& check) {
     HEDDLE_TRY_ASSIGN(const Prompt prompt, prepare(check));
     const Graph& graph = prompt.prepared.graph;
+    announce(check, "copying the graph to " + check.on);
     HEDDLE_TRY_ASSIGN(Side tested, Side::make(check.on, graph));
+    announce(check, "copying the graph to " + check.against);
     HEDDLE_TRY_ASSIGN(Side trusted, Side::make(check.against, graph));
-    HEDDLE_TRY_ASSIGN(const auto findings, compare(tested, trusted, graph.nodes(), check.drift));
+    announce(check, "");
+    HEDDLE_TRY_ASSIGN(const auto findings, compare(tested, trusted, graph.nodes(), check));
     const auto past = std::ranges::find_if(
         findings, [&](const Finding& finding) { return is_past(finding, check.tolerance); });
     const Finding* const first = past == findings.end() ? nullptr : &*past;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "heddle/result.hpp"
@@ -15,6 +16,10 @@ struct ModelCheck {
     bool drift = false;       ///< errors add up from node to node
     bool json = false;
     std::size_t shown = 10;
+
+    /// Is called before each step that a device could fail in, with what it is, and with nothing
+    /// when all memory is ready.
+    std::function<void(const std::string& step)> on_step{};
 };
 
 /// Runs the graph of the prompt node by node on two devices and prints how far the results are
