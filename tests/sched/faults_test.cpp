@@ -27,7 +27,8 @@ protected:
         rig_.reset();
         ggml_log_set(nullptr, nullptr);
         heddle_set_error_mode(HEDDLE_ERROR_MODE_ABORT);
-        EXPECT_EQ(heddle_live_buffers(ggml_backend_sim_reg()), buffers_before_) << "buffers are left";
+        EXPECT_EQ(heddle_live_buffers(ggml_backend_sim_reg()), buffers_before_)
+            << "buffers are left";
     }
 
     void start(int slots) {
