@@ -79,6 +79,10 @@ struct heddle_sched_counts {
 GGML_API bool heddle_sched_get_counts(ggml_backend_sched_t sched,
                                       struct heddle_sched_counts* counts, size_t size);
 
+/// Whether graphs are planned without the device of `backend`, because it failed. It is let in
+/// again when it works. What lies in its memory may be lost.
+GGML_API bool heddle_sched_is_left_out(ggml_backend_sched_t sched, ggml_backend_t backend);
+
 #ifdef __cplusplus
 }
 #endif

@@ -132,3 +132,15 @@ bool heddle_sched_get_counts(ggml_backend_sched_t sched, heddle_sched_counts* co
         return ok();
     });
 }
+
+bool heddle_sched_is_left_out(ggml_backend_sched_t sched, ggml_backend_t backend) {
+    return capi::value_or_false([&]() -> Result<bool> {
+        HEDDLE_TRY(require(sched, "left out", "the scheduler"));
+        HEDDLE_TRY(require(backend, "left out", "the stream"));
+        const sched::RunnerId runner = sched->team().find(backend);
+        if (runner == sched::kNobody) {
+            return invalid("scheduler: left out: the stream is none of its own");
+        }
+        return !sched->team()[runner].available;
+    });
+}

@@ -460,6 +460,8 @@ TEST_F(SchedulerTest, NothingIsDoneWithoutASchedulerOrAGraph) {
     EXPECT_EQ(ggml_backend_sched_graph_compute_async(nullptr, net.graph()), GGML_STATUS_FAILED);
     EXPECT_EQ(ggml_backend_sched_get_tensor_backend(sched(), nullptr), nullptr);
     EXPECT_FALSE(heddle_sched_get_counts(sched(), nullptr, 0));
+    EXPECT_FALSE(heddle_sched_is_left_out(nullptr, rig->cpu()));
+    EXPECT_FALSE(heddle_sched_is_left_out(sched(), nullptr));
     EXPECT_EQ(heddle_sched_explain(sched(), HEDDLE_EXPLAIN_TEXT), nullptr);
     check(net, 1);
 }

@@ -137,10 +137,15 @@ TEST(Schedulers, SayWhatFailedOnADevice) {
     Scheduler scheduler = must(Scheduler::make({sim}));
     must(scheduler.allocate(graph));
     must(write<float>(x, {1, 1}));
+    EXPECT_TRUE(scheduler.left_out().empty());
     const auto done = scheduler.compute(graph);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, Errc::device);
     EXPECT_FALSE(done.error().message.empty());
+    EXPECT_EQ(scheduler.left_out(), std::vector{sim});
+    const Stream stranger = must(sim.start());
+    EXPECT_FALSE(heddle_sched_is_left_out(scheduler.c(), stranger.c()));
+    EXPECT_STREQ(heddle_last_error(), "scheduler: left out: the stream is none of its own");
 }
 
 }  // namespace

@@ -128,6 +128,14 @@ public:
         heddle_sched_get_counts(c(), &counts, sizeof counts);
         return counts;
     }
+    /// Devices that failed, and that graphs are planned without until they work again.
+    std::vector<Device> left_out() const {
+        std::vector<Device> devices;
+        for (const Stream& stream : streams_) {
+            if (heddle_sched_is_left_out(c(), stream.c())) devices.push_back(stream.device());
+        }
+        return devices;
+    }
     int splits() const { return ggml_backend_sched_get_n_splits(c()); }
     std::size_t memory(const Stream& stream) const {
         return ggml_backend_sched_get_buffer_size(c(), stream.c());
