@@ -9,11 +9,11 @@
 #include "bench/measure.hpp"
 #include "bench/output.hpp"
 #include "bench/synthetic.hpp"
-#include "bench/work.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
 #include "model/generator.hpp"
 #include "outcome.hpp"
+#include "work.hpp"
 
 namespace heddle::tool::bench {
 namespace {

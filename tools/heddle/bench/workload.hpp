@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "bench/cases.hpp"
-#include "bench/work.hpp"
 #include "ggml-cpp.h"
 #include "target.hpp"
+#include "work.hpp"
 
 namespace heddle::tool::bench {
 

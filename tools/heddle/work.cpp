@@ -1,9 +1,9 @@
-#include "bench/work.hpp"
+#include "work.hpp"
 
 #include "ops/catalogue.hpp"
 
 // The catalogue's names are not those of the C++ API, so files that use the latter come here.
-namespace heddle::tool::bench {
+namespace heddle::tool {
 
 Work work_of(const ggml_tensor& node) {
     const OpInfo* op = find_op(node.op);
@@ -18,4 +18,4 @@ Work work_of(ggml_cgraph* graph) {
     return all;
 }
 
-}  // namespace heddle::tool::bench
+}  // namespace heddle::tool

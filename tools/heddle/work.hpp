@@ -2,7 +2,7 @@
 
 #include "ggml.h"
 
-namespace heddle::tool::bench {
+namespace heddle::tool {
 
 /// What computing takes, as the catalogue of ops has it.
 struct Work {
@@ -18,4 +18,4 @@ struct Work {
 Work work_of(const ggml_tensor& node);
 Work work_of(ggml_cgraph* graph);
 
-}  // namespace heddle::tool::bench
+}  // namespace heddle::tool
