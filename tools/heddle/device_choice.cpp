@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "console.hpp"
-#include "heddle/cpu.h"
 
 namespace heddle::tool {
 namespace {
@@ -101,16 +100,6 @@ void RunsOn::add_options(CLI::App& command) {
                      "Leave weights in the mapped file: starts sooner, runs slower");
 }
 
-void stop_fusion(const Scheduler& scheduler) {
-    for (const auto& stream : scheduler.streams()) {
-        const ggml_backend_reg_t registration =
-            ggml_backend_dev_backend_reg(ggml_backend_get_device(stream.c()));
-        const auto set_fusion = reinterpret_cast<heddle_cpu_set_fusion_t>(
-            ggml_backend_reg_get_proc_address(registration, "heddle_cpu_set_fusion"));
-        if (set_fusion != nullptr) set_fusion(stream.c(), HEDDLE_CPU_FUSION_OFF);
-    }
-}
-
 Result<std::size_t> parse_bytes(const std::string& text) {
     std::size_t number = 0;
     const char* const end = text.data() + text.size();
@@ -152,21 +141,6 @@ Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
                    " to f32 for every product; the processor is faster and rounds its own way]");
     }
     return choice;
-}
-
-std::string places_text(const std::vector<std::string>& places) {
-    std::string text;
-    const std::size_t layers = places.size() - 1;
-    for (std::size_t i = 0; i < layers;) {
-        std::size_t end = i;
-        while (end < layers && places[end] == places[i]) ++end;
-        text += (i == 0 ? "" : ", ") + std::string(end - i == 1 ? "layer " : "layers ") +
-                std::to_string(i);
-        if (end - i > 1) text += "-" + std::to_string(end - 1);
-        text += " on " + places[i];
-        i = end;
-    }
-    return text + ", output on " + places.back();
 }
 
 }  // namespace heddle::tool

@@ -41,13 +41,7 @@ struct RunsOn {
 Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
                                     const std::vector<std::string>& budgets);
 
-/// From now on the streams of `scheduler` compute each node by itself.
-void stop_fusion(const Scheduler& scheduler);
-
 /// "512M" as bytes; K, M, G, T count in 1024s.
 Result<std::size_t> parse_bytes(const std::string& text);
-
-/// "layers 0-7 and the output on CPU"
-std::string places_text(const std::vector<std::string>& places);
 
 }  // namespace heddle::tool

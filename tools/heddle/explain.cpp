@@ -8,6 +8,7 @@
 #include "console.hpp"
 #include "device_choice.hpp"
 #include "model/generator.hpp"
+#include "model/placement_text.hpp"
 #include "outcome.hpp"
 
 /// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
@@ -40,6 +41,7 @@ struct Demand {
 struct Explanation {
     std::vector<Demand> demands;
     std::vector<std::string> places;
+    std::vector<LeftOut> left_out;
     std::int64_t context = 0;
     json schedule;
     std::string text, html, trace, dot;
@@ -90,10 +92,10 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
                        "; lower --tokens or raise --context");
     }
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, Generator::make_scheduler(*model, setting));
-    if (options.on.no_fusion) stop_fusion(scheduler);
     Explanation explanation;
     explanation.demands = demands_of(*model, setting.rooms);
     explanation.places = model->places();
+    explanation.left_out = setting.left_out;
     explanation.context = model->context();
     HEDDLE_TRY_ASSIGN(const auto largest, Generator::describe_largest(*model, setting.batch));
     HEDDLE_TRY_ASSIGN(auto results, Generator::result_bytes(scheduler, largest.graph));
@@ -114,12 +116,11 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
 Result<> measure(const ExplainOptions& options, const Generator::Options& setting,
                  Explanation& explanation) {
     HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(options.model, setting));
-    if (options.on.no_fusion) stop_fusion(generator->scheduler());
     const Token begin = std::max<Token>(generator->tokenizer().vocabulary().bos, 0);
     const std::vector<Token> tokens(static_cast<std::size_t>(options.tokens), begin);
     HEDDLE_TRY(generator->read(tokens));  // everything that happens only once
     generator->forget();
-    generator->scheduler().set_tracing(true);
+    generator->set_tracing(true);
     HEDDLE_TRY(generator->read(tokens));
     return look_at(generator->scheduler(), options, explanation);
 }
@@ -190,9 +191,9 @@ void print_nodes(const json& schedule) {
 
 void print_tables(const Explanation& explanation, const ExplainOptions& options) {
     const json& schedule = explanation.schedule;
-    fmt::print("{}: {} token{} at a time, room for {}; {}\n\n", options.model, options.tokens,
-               options.tokens == 1 ? "" : "s", explanation.context,
-               places_text(explanation.places));
+    fmt::print("{}: {} token{} at a time, room for {}; {}{}\n\n", options.model, options.tokens,
+               options.tokens == 1 ? "" : "s", explanation.context, places_text(explanation.places),
+               left_out_text(explanation.left_out));
     print_memory(explanation);
     fmt::print("\n");
     print_splits(schedule);
@@ -224,16 +225,21 @@ void print_json(const Explanation& explanation, const ExplainOptions& options) {
                           {"budget", d.budget},
                           {"fits", d.fits()}});
     }
+    json left_out = json::array();
+    for (const auto& [device, reason] : explanation.left_out) {
+        left_out.push_back({{"device", device}, {"reason", reason}});
+    }
     const auto& places = explanation.places;
-    const json all{
-        {"model", options.model},
-        {"tokens", options.tokens},
-        {"context", explanation.context},
-        {"memory", memory},
-        {"fits", fits},
-        {"placement",
-         {{"layers", std::vector(places.begin(), places.end() - 1)}, {"output", places.back()}}},
-        {"schedule", explanation.schedule}};
+    const json all{{"model", options.model},
+                   {"tokens", options.tokens},
+                   {"context", explanation.context},
+                   {"memory", memory},
+                   {"fits", fits},
+                   {"placement",
+                    {{"layers", std::vector(places.begin(), places.end() - 1)},
+                     {"output", places.back()},
+                     {"left_out", left_out}}},
+                   {"schedule", explanation.schedule}};
     fmt::print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
@@ -261,7 +267,8 @@ Result<> explain(const ExplainOptions& options) {
         .batch = static_cast<std::size_t>(std::max(options.batch, options.tokens)),
         .policy = options.on.scheduler_policy(),
         .on_tensor = {},
-        .mapped = options.on.mapped};
+        .mapped = options.on.mapped,
+        .no_fusion = options.on.no_fusion};
     HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(options, setting));
     if (options.run) HEDDLE_TRY(measure(options, setting, explanation));
     HEDDLE_TRY(write_pages(explanation, options));

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <string_view>
+
 #include "commands.hpp"
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -7,9 +9,11 @@
 
 namespace {
 
-/// Failures come back as values and are reported once; what is left to say are warnings.
+/// Failures come back as values and are reported once; what is left to say are warnings. That the
+/// scheduler goes on without a device is said by the command that was told of the failure.
 void show_warnings(enum ggml_log_level level, const char* text, void* /*unused*/) {
-    if (level == GGML_LOG_LEVEL_WARN) fmt::print(stderr, "{}", text);
+    const bool is_told = std::string_view(text).starts_with("scheduler: going on without ");
+    if (level == GGML_LOG_LEVEL_WARN && !is_told) fmt::print(stderr, "{}", text);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "json_text.hpp"
 #include "model/conversation.hpp"
 #include "model/generator.hpp"
+#include "model/placement_text.hpp"
 #include "model/sampler.hpp"
 #include "outcome.hpp"
 
@@ -101,6 +102,13 @@ private:
     Pace prefill_, decode_;
 };
 
+void tell_of_loss(const LeftOut& lost) {
+    // A text may be on the screen, in the middle of a line.
+    std::fflush(stdout);
+    if (isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\n");
+    print_note(fmt::format("[{} failed: {}; going on without it]", lost.device, lost.reason));
+}
+
 Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
     HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(file));
@@ -113,7 +121,9 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
                             .batch = options.batch,
                             .policy = options.on.scheduler_policy(),
                             .on_tensor = [&](const std::string& name) { progress.step(name); },
-                            .mapped = options.on.mapped});
+                            .mapped = options.on.mapped,
+                            .no_fusion = options.on.no_fusion,
+                            .on_loss = tell_of_loss});
 }
 
 bool at_terminal() { return isatty(STDIN_FILENO) != 0; }
@@ -174,6 +184,14 @@ Result<std::vector<Token>> converse(Generator& generator, const RunOptions& opti
     return all;
 }
 
+nlohmann::json json_of(const std::vector<LeftOut>& devices) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& [device, reason] : devices) {
+        list.push_back({{"device", device}, {"reason", reason}});
+    }
+    return list;
+}
+
 void print_json(Generator& generator, const RunOptions& options, const std::vector<Token>& prompt,
                 const Writer& writer) {
     nlohmann::json out;
@@ -186,11 +204,26 @@ void print_json(Generator& generator, const RunOptions& options, const std::vect
                      {"prefill_tokens_per_second", writer.prefill().rate()},
                      {"decode_tokens", writer.decode().tokens},
                      {"decode_tokens_per_second", writer.decode().rate()}};
+    nlohmann::json work = nlohmann::json::array();
+    for (const auto& [device, part] : generator.work()) {
+        work.push_back({{"device", device}, {"share", part}});
+    }
     const auto& places = generator.model().places();
     out["placement"] = {{"layers", std::vector(places.begin(), places.end() - 1)},
                         {"output", places.back()},
-                        {"splits", generator.scheduler().splits()}};
+                        {"splits", generator.scheduler().splits()},
+                        {"work", work},
+                        {"left_out", json_of(generator.left_out())}};
+    out["failed_devices"] = json_of(generator.losses());
     fmt::print("{}\n", json_text(out));
+}
+
+void print_closing_line(const Generator& generator, const Writer& writer) {
+    const std::string work = work_text(generator.work());
+    fmt::print(stderr, "\nprefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s; {}{}{}{}\n",
+               writer.prefill().tokens, writer.prefill().rate(), writer.decode().tokens,
+               writer.decode().rate(), work, work.empty() ? "" : "; ",
+               places_text(generator.model().places()), left_out_text(generator.left_out()));
 }
 
 Result<> show_schedule(Generator& generator, const RunOptions& options) {
@@ -209,16 +242,13 @@ Result<> show_schedule(Generator& generator, const RunOptions& options) {
 
 Result<> run(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const auto generator, load(options));
-    if (options.on.no_fusion) stop_fusion(generator->scheduler());
-    if (options.explain || !options.html.empty()) generator->scheduler().set_tracing(true);
+    if (options.explain || !options.html.empty()) generator->set_tracing(true);
     Writer writer(*generator, options);
     HEDDLE_TRY_ASSIGN(const std::vector<Token> prompt, converse(*generator, options, writer));
     if (options.json) {
         print_json(*generator, options, prompt, writer);
     } else if (!options.quiet) {
-        fmt::print(stderr, "\nprefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s; {}\n",
-                   writer.prefill().tokens, writer.prefill().rate(), writer.decode().tokens,
-                   writer.decode().rate(), places_text(generator->model().places()));
+        print_closing_line(*generator, writer);
     }
     return show_schedule(*generator, options);
 }

@@ -12,6 +12,7 @@
 #include "console.hpp"
 #include "device_choice.hpp"
 #include "model/generator.hpp"
+#include "model/placement_text.hpp"
 #include "outcome.hpp"
 #include "work.hpp"
 
@@ -39,6 +40,13 @@ double bytes_per_token(ggml_cgraph* graph) {
         if (node->op == GGML_OP_FLASH_ATTN_EXT) add(node->src[1]), add(node->src[2]);
     }
     return bytes;
+}
+
+/// Where layers are, and who computed, unless it is all the same.
+std::string where_text(const Generator& generator) {
+    const auto work = generator.work();
+    return places_text(generator.model().places()) +
+           (work.size() > 1 ? "; " + work_text(work) : "") + left_out_text(generator.left_out());
 }
 
 class ModelBench {
@@ -86,10 +94,10 @@ private:
                                              .batch = static_cast<std::size_t>(prompt_),
                                              .policy = Scheduler::Policy::rules,
                                              .on_tensor = {},
-                                             .mapped = options_.mapped};
+                                             .mapped = options_.mapped,
+                                             .no_fusion = options_.no_fusion};
             HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(path, setting));
-            if (options_.no_fusion) stop_fusion(generator->scheduler());
-            is_host_ = devices.rooms.empty();
+            is_host_ = devices.rooms.size() == generator->left_out().size();
             HEDDLE_TRY(measure_model(*generator, name, threads));
         }
         return ok();
@@ -174,7 +182,7 @@ private:
         report_.add({name, std::int64_t{threads}, static_cast<double>(prompt_) / prefill,
                      flops / prefill, on_host(flops / prefill / ceilings_.peak_f32(threads)),
                      1 / decode.seconds, bytes, on_host(ideal), on_host(1 / decode.seconds / ideal),
-                     places_text(generator.model().places())});
+                     where_text(generator)});
         return ok();
     }
 

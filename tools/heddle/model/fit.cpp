@@ -2,8 +2,31 @@
 
 #include "model/generator.hpp"
 
-/// How much of a device's memory results of graphs need, so that weights leave it free.
+/// What devices cannot read, and how much of their memory results of graphs need, so that weights
+/// leave it free.
 namespace heddle::tool {
+namespace {
+
+/// Tells rooms what they refuse, and leaves those out that cannot multiply.
+Result<> leave_out_useless(const ModelFile& file, Generator::Options& options) {
+    // As the processor alone would compute it: who reads what is the same everywhere.
+    HEDDLE_TRY_ASSIGN(const auto model, Llama::load(file, {.rooms = {},
+                                                           .context = options.context,
+                                                           .on_tensor = {},
+                                                           .only_describe = true}));
+    HEDDLE_TRY_ASSIGN(const auto word, Generator::describe(*model, 1, model->context()));
+    HEDDLE_TRY_ASSIGN(const auto prompt, Generator::describe_largest(*model, options.batch));
+    std::erase_if(options.rooms, [&](Room& room) {
+        room.refused = refusals_of(word.graph, room.device);
+        room.refused.merge(refusals_of(prompt.graph, room.device));
+        const std::string lack = objection_to_layers(file, model->shape(), room.refused);
+        if (!lack.empty()) options.left_out.push_back({room.device.name(), "no " + lack});
+        return !lack.empty();
+    });
+    return ok();
+}
+
+}  // namespace
 
 Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Scheduler& scheduler,
                                                                    const Graph& graph) {
@@ -26,9 +49,10 @@ Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Schedul
 
 Result<Generator::Options> Generator::fit(const ModelFile& file, const Options& options) {
     Options fitted = options;
-    if (options.rooms.empty()) return fitted;
+    if (!options.rooms.empty()) HEDDLE_TRY(leave_out_useless(file, fitted));
+    if (fitted.rooms.empty()) return fitted;
     // As if there were no budgets: results need about the same however many layers there are.
-    Options free = options;
+    Options free = fitted;
     for (Room& room : free.rooms) room.budget = 0;
     free.policy = Scheduler::Policy::rules;
     HEDDLE_TRY_ASSIGN(const auto model, Llama::load(file, {.rooms = free.rooms,

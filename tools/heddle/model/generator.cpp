@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "heddle/cpu.h"
+#include "work.hpp"
+
 namespace heddle::tool {
 namespace {
 
@@ -13,16 +16,44 @@ std::int64_t rows_to_see(std::int64_t needed, std::int64_t all) {
     return std::min((needed + kRowStep - 1) / kRowStep * kRowStep, all);
 }
 
+/// From now on the streams of `scheduler` compute each node by itself.
+void stop_fusion(const Scheduler& scheduler) {
+    for (const auto& stream : scheduler.streams()) {
+        const ggml_backend_reg_t registration =
+            ggml_backend_dev_backend_reg(ggml_backend_get_device(stream.c()));
+        const auto set_fusion = reinterpret_cast<heddle_cpu_set_fusion_t>(
+            ggml_backend_reg_get_proc_address(registration, "heddle_cpu_set_fusion"));
+        if (set_fusion != nullptr) set_fusion(stream.c(), HEDDLE_CPU_FUSION_OFF);
+    }
+}
+
+/// Floating-point operations of `graph`, by the device that computes them.
+std::map<std::string, double> work_by_device(const Scheduler& scheduler, const Graph& graph) {
+    std::map<std::string, double> work;
+    for (int i = 0; i < graph.nodes(); ++i) {
+        ggml_tensor* const node = ggml_graph_node(graph.c(), i);
+        const double flops = work_of(*node).flops;
+        if (flops <= 0) continue;
+        ggml_backend_t stream = ggml_backend_sched_get_tensor_backend(scheduler.c(), node);
+        if (stream != nullptr)
+            work[ggml_backend_dev_name(ggml_backend_get_device(stream))] += flops;
+    }
+    return work;
+}
+
+/// The device whose memory `tensor` lies in; none for memory of the host.
+std::optional<Device> owner_of(const Tensor& tensor) {
+    if (!tensor || tensor.c()->buffer == nullptr) return std::nullopt;
+    const ggml_backend_dev_t owner =
+        ggml_backend_buft_get_device(ggml_backend_buffer_get_type(tensor.c()->buffer));
+    return owner != nullptr ? std::optional(Device(owner)) : std::nullopt;
+}
+
 }  // namespace
 
-Generator::Generator(ModelFile file, std::unique_ptr<Tokenizer> tokenizer,
-                     std::unique_ptr<Llama> model, Scheduler scheduler, std::size_t batch)
-    : file_(std::move(file)),
-      tokenizer_(std::move(tokenizer)),
-      model_(std::move(model)),
-      scheduler_(std::move(scheduler)),
-      batch_(batch) {
-    logits_.resize(static_cast<std::size_t>(model_->shape().words));
+Generator::Generator(ModelFile file, Options options)
+    : file_(std::move(file)), wanted_(std::move(options)) {
+    wanted_.batch = std::max<std::size_t>(wanted_.batch, 1);
 }
 
 Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& options) {
@@ -44,26 +75,62 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, Scheduler::make(devices, {.threads = options.threads,
                                                                      .policy = options.policy}));
     for (const auto& [device, bytes] : budgets) HEDDLE_TRY(scheduler.set_budget(device, bytes));
+    if (options.no_fusion) stop_fusion(scheduler);
     return scheduler;
 }
 
 Result<std::unique_ptr<Generator>> Generator::load(const std::string& path, const Options& given) {
     HEDDLE_TRY_ASSIGN(ModelFile file, ModelFile::open(path));
-    HEDDLE_TRY_ASSIGN(const Options options, fit(file, given));
-    const Llama::Request request{.rooms = options.rooms,
-                                 .context = options.context,
-                                 .on_tensor = options.on_tensor,
-                                 .mapped = options.mapped || !options.helpers.empty()};
-    HEDDLE_TRY_ASSIGN(auto model, Llama::load(file, request));
-    HEDDLE_TRY_ASSIGN(auto tokenizer, Tokenizer::of(file));
-    if (static_cast<std::int64_t>(tokenizer->vocabulary().size()) > model->shape().words) {
-        return failure(Errc::corrupt, path, ": ", tokenizer->vocabulary().size(),
-                       " pieces of text, but embeddings for ", model->shape().words);
+    std::unique_ptr<Generator> made(new Generator(std::move(file), given));
+    HEDDLE_TRY(made->place_model());
+    HEDDLE_TRY_ASSIGN(made->tokenizer_, Tokenizer::of(made->file_));
+    const std::size_t pieces = made->tokenizer_->vocabulary().size();
+    const std::int64_t words = made->model_->shape().words;
+    if (static_cast<std::int64_t>(pieces) > words) {
+        return failure(Errc::corrupt, path, ": ", pieces, " pieces of text, but embeddings for ",
+                       words);
     }
-    HEDDLE_TRY_ASSIGN(Scheduler scheduler, make_scheduler(*model, options));
-    return std::unique_ptr<Generator>(new Generator(std::move(file), std::move(tokenizer),
-                                                    std::move(model), std::move(scheduler),
-                                                    std::max<std::size_t>(options.batch, 1)));
+    made->logits_.resize(static_cast<std::size_t>(words));
+    made->wanted_.on_tensor = {};  // nobody watches if weights are read again
+    return made;
+}
+
+Result<> Generator::place_model() {
+    prepared_.reset();
+    scheduler_.reset();
+    model_.reset();  // its memory is needed
+    position_ = 0;
+    HEDDLE_TRY_ASSIGN(fitted_, fit(file_, wanted_));
+    const Llama::Request request{.rooms = fitted_.rooms,
+                                 .context = fitted_.context,
+                                 .on_tensor = fitted_.on_tensor,
+                                 .mapped = fitted_.mapped || !fitted_.helpers.empty()};
+    HEDDLE_TRY_ASSIGN(auto model, Llama::load(file_, request));
+    HEDDLE_TRY_ASSIGN(Scheduler scheduler, make_scheduler(*model, fitted_));
+    model_ = std::move(model);
+    scheduler_.emplace(std::move(scheduler));
+    scheduler_->set_tracing(tracing_);
+    return ok();
+}
+
+void Generator::set_tracing(bool on) {
+    tracing_ = on;
+    scheduler_->set_tracing(on);
+}
+
+std::vector<Share> Generator::work() const {
+    double all = 0;
+    for (const auto& [device, flops] : work_) all += flops;
+    std::vector<Share> shares;
+    for (const auto& [device, flops] : work_) shares.push_back({device, flops / all});
+    std::ranges::stable_sort(shares, std::greater(), &Share::part);
+    return shares;
+}
+
+void Generator::forget() {
+    position_ = 0;
+    tokens_.clear();
+    ends_.clear();
 }
 
 Result<> Generator::check_room(std::size_t tokens) const {
@@ -75,18 +142,39 @@ Result<> Generator::check_room(std::size_t tokens) const {
 
 Result<std::span<const float>> Generator::read(std::span<const Token> tokens) {
     if (tokens.empty()) return invalid("no tokens to read");
+    if (!model_) return failure(Errc::device, "the model could not be placed anew");
     HEDDLE_TRY(check_room(tokens.size()));
-    const std::int64_t before = position_;
-    while (!tokens.empty()) {
-        const auto part = tokens.first(std::min(batch_, tokens.size()));
-        if (auto done = read_batch(part); !done) {
-            position_ = before;
-            return std::move(done).error();
-        }
-        position_ += static_cast<std::int64_t>(part.size());
-        tokens = tokens.subspan(part.size());
+    const std::size_t before = tokens_.size(), batches = ends_.size();
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    for (std::size_t end = before; end < tokens_.size();) {
+        end = std::min(end + wanted_.batch, tokens_.size());
+        ends_.push_back(static_cast<std::int64_t>(end));
     }
-    return std::span<const float>(logits_);
+    Result<> done = read_rest();
+    while (!done) {
+        const std::vector<Device> failed = culprits();
+        if (failed.empty() || !wanted_.on_loss) break;
+        done = go_on_without(failed, done.error());
+        if (!done) break;
+        done = read_rest();
+    }
+    if (done) return std::span<const float>(logits_);
+    tokens_.resize(before);
+    ends_.resize(batches);
+    position_ = std::min(position_, static_cast<std::int64_t>(before));
+    return std::move(done).error();
+}
+
+Result<> Generator::read_rest() {
+    // Tokens that are read again are read together as they were the first time: another number of
+    // them would be rounded otherwise, and could be continued with other words.
+    for (auto end = std::ranges::upper_bound(ends_, position_); end != ends_.end(); ++end) {
+        const auto begin = static_cast<std::size_t>(position_);
+        const auto count = static_cast<std::size_t>(*end - position_);
+        HEDDLE_TRY(read_batch(std::span<const Token>(tokens_).subspan(begin, count)));
+        position_ = *end;
+    }
+    return ok();
 }
 
 Result<Generator::Prepared> Generator::describe(const Llama& model, std::int64_t tokens,
@@ -101,19 +189,30 @@ Result<Generator::Prepared> Generator::describe(const Llama& model, std::int64_t
 Result<> Generator::prepare(std::int64_t tokens, std::int64_t seen) {
     if (prepared_ && prepared_->tokens == tokens && prepared_->seen == seen) return ok();
     prepared_.reset();
-    scheduler_.reset();
+    scheduler_->reset();
     HEDDLE_TRY_ASSIGN(Prepared prepared, describe(*model_, tokens, seen));
-    HEDDLE_TRY(scheduler_.allocate(prepared.graph));
+    HEDDLE_TRY(scheduler_->allocate(prepared.graph));
+    // The scheduler can do without a device, but not without the weights and caches it had.
+    if (!scheduler_->left_out().empty()) {
+        return failure(Errc::device, scheduler_->left_out().front().name(), ": does not answer");
+    }
+    prepared.work = work_by_device(*scheduler_, prepared.graph);
     prepared_.emplace(std::move(prepared));
     return ok();
 }
 
 Result<> Generator::read_batch(std::span<const Token> tokens) {
+    suspect_.reset();
     const auto count = static_cast<std::int64_t>(tokens.size());
     HEDDLE_TRY(prepare(count, rows_to_see(position_ + count, model_->context())));
     HEDDLE_TRY(write_inputs(tokens));
-    HEDDLE_TRY(scheduler_.compute(prepared_->graph));
-    return heddle::read<float>(prepared_->batch.logits, std::span<float>(logits_));
+    HEDDLE_TRY(scheduler_->compute(prepared_->graph));
+    const Tensor& logits = prepared_->batch.logits;
+    suspect_ = owner_of(logits);
+    HEDDLE_TRY(heddle::read<float>(logits, std::span<float>(logits_)));
+    suspect_.reset();
+    for (const auto& [device, flops] : prepared_->work) work_[device] += flops;
+    return ok();
 }
 
 Result<> Generator::write_inputs(std::span<const Token> tokens) {
@@ -132,10 +231,16 @@ Result<> Generator::write_inputs(std::span<const Token> tokens) {
         const auto row = mask_.begin() + i * prepared_->seen;
         std::fill(row, row + position_ + i + 1, seen);
     }
-    HEDDLE_TRY(write<Token>(batch.tokens, tokens));
-    HEDDLE_TRY(write(batch.positions, positions_));
-    HEDDLE_TRY(write(batch.rows, rows_));
-    return write(batch.mask, mask_);
+    const auto put = [&]<class T>(const Tensor& input, std::span<const T> values) {
+        suspect_ = owner_of(input);
+        return write<T>(input, values);
+    };
+    HEDDLE_TRY(put(batch.tokens, tokens));
+    HEDDLE_TRY(put(batch.positions, std::span<const std::int32_t>(positions_)));
+    HEDDLE_TRY(put(batch.rows, std::span<const std::int64_t>(rows_)));
+    HEDDLE_TRY(put(batch.mask, std::span<const ggml_fp16_t>(mask_)));
+    suspect_.reset();
+    return ok();
 }
 
 }  // namespace heddle::tool

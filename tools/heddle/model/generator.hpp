@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/llama.hpp"
+#include "model/placement.hpp"
 #include "model/vocabulary.hpp"
 
 namespace heddle::tool {
@@ -23,7 +23,12 @@ public:
         std::size_t batch = 512;  ///< tokens of a prompt that are read at a time
         Scheduler::Policy policy = Scheduler::Policy::rules;
         std::function<void(const std::string&)> on_tensor;
-        bool mapped = false;  ///< see Llama::Request; always where others help the processor
+        bool mapped = false;     ///< see Llama::Request; always where others help the processor
+        bool no_fusion = false;  ///< each node is computed by itself
+        std::vector<LeftOut> left_out = {};  ///< of the rooms asked for, those of no use
+        /// Called for a device that failed, before the text goes on without it. If there is no such
+        /// function, `read` fails.
+        std::function<void(const LeftOut&)> on_loss = {};
     };
     /// The scheduler for `model`, whose needs are those of the rooms of `options`. What weights and
     /// caches leave of a budget is for results.
@@ -35,6 +40,7 @@ public:
         Context context;
         Graph graph;
         Llama::Batch batch;
+        std::map<std::string, double> work = {};  ///< operations by device, once it has memory
     };
     /// Only writes the graph down.
     static Result<Prepared> describe(const Llama& model, std::int64_t tokens, std::int64_t seen);
@@ -46,39 +52,63 @@ public:
     static Result<std::map<std::string, std::size_t>> result_bytes(const Scheduler& scheduler,
                                                                    const Graph& graph);
 
-    /// `options` with rooms that know what results will need.
+    /// `options` with rooms that know what they cannot read and what results will need, less those
+    /// that cannot multiply the weights of any layer.
     static Result<Options> fit(const ModelFile& file, const Options& options);
 
     /// Fits the options first.
     static Result<std::unique_ptr<Generator>> load(const std::string& path, const Options& options);
 
     /// Reads tokens after those it has read; gives the logits for what comes next. Fails if there
-    /// is no more room: then nothing was read.
+    /// is no more room: then nothing was read. If a device fails, the model is placed without it
+    /// and all tokens so far are read again.
     Result<std::span<const float>> read(std::span<const Token> tokens);
 
     /// Fails if so many tokens more do not fit.
     Result<> check_room(std::size_t tokens) const;
 
-    void forget() { position_ = 0; }
+    void forget();
     std::int64_t position() const { return position_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }
     const Llama& model() const { return *model_; }
     const ModelFile& file() const { return file_; }
-    Scheduler& scheduler() { return scheduler_; }
+    Scheduler& scheduler() { return *scheduler_; }
+    void set_tracing(bool on);
+
+    /// Who computed, by floating-point operations, most of it first.
+    std::vector<Share> work() const;
+    /// Devices that have no layer because they cannot multiply.
+    const std::vector<LeftOut>& left_out() const { return fitted_.left_out; }
+    /// Devices that failed.
+    const std::vector<LeftOut>& losses() const { return losses_; }
 
 private:
-    Generator(ModelFile file, std::unique_ptr<Tokenizer> tokenizer, std::unique_ptr<Llama> model,
-              Scheduler scheduler, std::size_t batch);
+    Generator(ModelFile file, Options options);
+    /// Gives the model and the scheduler up, and makes new ones.
+    Result<> place_model();
     Result<> prepare(std::int64_t tokens, std::int64_t seen);
+    Result<> read_rest();  ///< of `tokens_`
     Result<> read_batch(std::span<const Token> tokens);
     Result<> write_inputs(std::span<const Token> tokens);
+    /// Who is to blame for a failure; empty if nobody could be left out for it.
+    std::vector<Device> culprits() const;
+    /// Does without a device from now on; false if it took no part.
+    bool lose(const Device& device, const std::string& message);
+    /// Places the model without those that failed. Fails if that is not possible.
+    Result<> go_on_without(const std::vector<Device>& failed, const Error& reason);
 
     ModelFile file_;
+    Options wanted_, fitted_;  ///< `wanted_` has no device that was lost
     std::unique_ptr<Tokenizer> tokenizer_;
     std::unique_ptr<Llama> model_;
-    Scheduler scheduler_;
-    std::size_t batch_;
+    std::optional<Scheduler> scheduler_;
     std::optional<Prepared> prepared_;  ///< has memory
+    std::optional<Device> suspect_;     ///< has the input or output that could not be moved
+    std::vector<LeftOut> losses_;
+    std::map<std::string, double> work_;  ///< floating-point operations by device
+    bool tracing_ = false;
+    std::vector<Token> tokens_;       ///< to be read, and read up to `position_`
+    std::vector<std::int64_t> ends_;  ///< of those that are read together, in `tokens_`
     std::int64_t position_ = 0;
     std::vector<float> logits_;
     std::vector<std::int32_t> positions_;

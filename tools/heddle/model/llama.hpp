@@ -37,11 +37,16 @@ struct Layer {
     Tensor keys, values;  ///< of all tokens so far
 };
 
+/// Weights and caches that a device cannot use, by name, each with what it lacks: "MUL_MAT of
+/// q8_0".
+using Refusals = std::map<std::string, std::string>;
+
 /// A device with room for weights: 0 is as much as there is.
 struct Room {
     Device device;
     std::size_t budget = 0;
     std::size_t results = 0;  ///< of that, what results of graphs need; 0: not known
+    Refusals refused = {};    ///< what stays on the host even if its layer is here
 };
 
 /// What a model takes of a device's memory, besides what its graphs need.
@@ -82,7 +87,9 @@ private:
     explicit Llama(const Shape& shape) : shape_(shape) {}
 
     Result<> place(const ModelFile& file, const Request& request);
-    Result<> describe_weights(const ModelFile& file, bool mapped);
+    /// Where a weight goes: to the place of its layer, unless the device there refuses it.
+    std::size_t place_of(const std::string& name, const std::vector<Room>& rooms) const;
+    Result<> describe_weights(const ModelFile& file, const Request& request);
     Result<> pretend_weights();
     Result<> store_weights(const ModelFile& file, const Request& request);
     /// Copies the weights that are not left in the file, and gives up their originals.
@@ -100,7 +107,9 @@ private:
     std::int64_t context_ = 0;
     std::vector<Need> needs_;                  ///< one for each place
     std::vector<std::size_t> place_of_layer_;  ///< places in `needs_`
-    std::vector<Context> contexts_;            ///< of weights at each place, then of caches
+    std::vector<std::size_t> place_of_cache_;  ///< those of the layers, or the host
+    std::size_t place_of_output_ = 0;
+    std::vector<Context> contexts_;  ///< of weights at each place, then of caches
     std::map<ggml_backend_buffer_type_t, Context> copies_;  ///< of weights not left in the file
     std::vector<Buffer> buffers_;
     std::map<std::string, Tensor> weights_;

@@ -1,91 +1,8 @@
-#include <algorithm>
-
-#include "model/llama.hpp"
+#include "model/placement.hpp"
 #include "model/weight_memory.hpp"
 
 /// Weights of a file in memory of devices: mapped where the host computes, copied elsewhere.
 namespace heddle::tool {
-namespace {
-
-std::string layer_prefix(std::int64_t layer) { return "blk." + std::to_string(layer) + "."; }
-
-/// Bytes of all weights of a layer.
-std::size_t layer_bytes(const ModelFile& file, std::int64_t layer) {
-    const std::string prefix = layer_prefix(layer);
-    std::size_t bytes = 0;
-    for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
-         t = ggml_get_next_tensor(file.tensors(), t)) {
-        if (std::string_view(ggml_get_name(t)).starts_with(prefix)) bytes += ggml_nbytes(t);
-    }
-    return bytes;
-}
-
-/// Bytes of what follows the last layer.
-std::size_t output_bytes(const ModelFile& file) {
-    std::size_t bytes = 0;
-    const bool tied = file.find("output.weight") == nullptr;
-    for (const char* name : {"output_norm.weight", tied ? "token_embd.weight" : "output.weight"}) {
-        if (const ggml_tensor* t = file.find(name)) bytes += ggml_nbytes(t);
-    }
-    return bytes;
-}
-
-/// The memory of a device that layers may have.
-std::size_t room_in(const Room& given) {
-    const std::size_t free = given.device.properties().memory_free;
-    const std::size_t most = given.budget > 0 ? std::min(given.budget, free) : free;
-    // Results of graphs need memory too, and where nobody counts bytes others may as well.
-    const bool exact = given.budget > 0 && given.results > 0;
-    return most - std::min(most, exact ? given.results : std::max(given.results, most / 8));
-}
-
-/// How many layers each device takes; the host has the rest, which are the first ones.
-Result<std::vector<std::int64_t>> share_layers(const ModelFile& file, const Shape& shape,
-                                               const std::vector<Room>& rooms,
-                                               std::int64_t context) {
-    std::vector<std::size_t> room;
-    std::size_t all = 0;
-    for (const Room& given : rooms) all += room.emplace_back(room_in(given));
-    std::vector<std::int64_t> counts(rooms.size());
-    std::int64_t left = shape.layers;  // beginning with the last layer
-    for (std::size_t i = rooms.size(); i-- > 0;) {
-        // In proportion to memory, as far as there is any.
-        const double share = all > 0 ? static_cast<double>(room[i]) / static_cast<double>(all) : 0;
-        const auto wanted =
-            i == 0 ? left : static_cast<std::int64_t>(static_cast<double>(left) * share + 0.5);
-        // Who has the last layer has the output too.
-        std::size_t used = left == shape.layers ? output_bytes(file) : 0;
-        const auto need = [&] { return layer_bytes(file, left - 1) + shape.cache_bytes(context); };
-        if (left > 0 && rooms[i].budget > 0 && used + need() > room[i]) {
-            return failure(Errc::out_of_memory, "the budget of ", rooms[i].device.name(), " is ",
-                           rooms[i].budget, " bytes, of which results of graphs need ",
-                           rooms[i].results, "; one layer for ", context, " tokens needs ",
-                           used + need(),
-                           ": raise it, lower --context or --batch, or leave the device out");
-        }
-        while (counts[i] < wanted && left > 0) {
-            if (used + need() > room[i]) break;
-            used += need();
-            ++counts[i];
-            --left;
-        }
-        all -= room[i];
-    }
-    return counts;
-}
-
-/// The place of a weight: 0 is the host, 1 the first device, and so on.
-std::size_t place_of(const std::string& name, const std::vector<std::size_t>& place_of_layer,
-                     std::size_t output_place) {
-    if (name.starts_with("blk.")) {
-        const std::size_t layer = std::strtoull(name.c_str() + 4, nullptr, 10);
-        return layer < place_of_layer.size() ? place_of_layer[layer] : 0;
-    }
-    return name.starts_with("output") ? output_place : 0;
-}
-
-}  // namespace
-
 std::size_t Llama::cache_bytes() const {
     return static_cast<std::size_t>(shape_.layers) * shape_.cache_bytes(context_);
 }
@@ -101,26 +18,40 @@ Result<std::unique_ptr<Llama>> Llama::load(const ModelFile& file, const Request&
 
 Result<> Llama::place(const ModelFile& file, const Request& request) {
     HEDDLE_TRY_ASSIGN(const Device cpu, Device::cpu());
-    HEDDLE_TRY_ASSIGN(const auto counts, share_layers(file, shape_, request.rooms, context_));
+    HEDDLE_TRY_ASSIGN(place_of_layer_, share_layers(file, shape_, request.rooms, context_));
     needs_.push_back({cpu});
     for (const Room& room : request.rooms) needs_.push_back({room.device});
-    place_of_layer_.assign(static_cast<std::size_t>(shape_.layers), 0);
-    std::size_t layer = place_of_layer_.size();
-    for (std::size_t i = counts.size(); i-- > 0;) {
-        for (std::int64_t n = 0; n < counts[i]; ++n) place_of_layer_[--layer] = i + 1;
+    for (const std::size_t place : place_of_layer_) {
+        const auto layer = static_cast<std::int64_t>(place_of_cache_.size());
+        const bool on_host =
+            place == 0 || keeps_cache_away(request.rooms[place - 1].refused, layer);
+        place_of_cache_.push_back(on_host ? 0 : place);
+        places_.push_back(needs_[place].device.name());
     }
-    for (const std::size_t place : place_of_layer_) places_.push_back(needs_[place].device.name());
-    places_.push_back(needs_[place_of_layer_.back()].device.name());
+    place_of_output_ = place_of("output.weight", request.rooms);
+    places_.push_back(needs_[place_of_output_].device.name());
 
-    // Who else takes part may want weights of the processor's, and could not read them.
-    const bool mapped = request.mapped || !request.rooms.empty() || request.only_describe;
-    HEDDLE_TRY(describe_weights(file, mapped));
+    HEDDLE_TRY(describe_weights(file, request));
     HEDDLE_TRY(request.only_describe ? pretend_weights() : store_weights(file, request));
     return store_caches(request.only_describe);
 }
 
-Result<> Llama::describe_weights(const ModelFile& file, bool mapped) {
-    const std::size_t output_place = place_of_layer_.back();
+std::size_t Llama::place_of(const std::string& name, const std::vector<Room>& rooms) const {
+    std::size_t place = 0;
+    if (name.starts_with("blk.")) {
+        const std::size_t layer = std::strtoull(name.c_str() + 4, nullptr, 10);
+        if (layer < place_of_layer_.size()) place = place_of_layer_[layer];
+    } else if (name == "output.weight") {
+        place = place_of_layer_.back();
+    } else if (name.starts_with("output")) {
+        place = place_of_output_;
+    }
+    return place == 0 || rooms[place - 1].refused.contains(name) ? 0 : place;
+}
+
+Result<> Llama::describe_weights(const ModelFile& file, const Request& request) {
+    // Who else takes part may want weights of the processor's, and could not read them.
+    const bool mapped = request.mapped || !request.rooms.empty() || request.only_describe;
     const auto count = static_cast<std::size_t>(file.tensor_count()) + 1;
     for (std::size_t i = 0; i < needs_.size(); ++i) {
         HEDDLE_TRY_ASSIGN(Context context, Context::make_store(count));
@@ -131,7 +62,7 @@ Result<> Llama::describe_weights(const ModelFile& file, bool mapped) {
     for (ggml_tensor* t = ggml_get_first_tensor(file.tensors()); t != nullptr;
          t = ggml_get_next_tensor(file.tensors(), t)) {
         const std::string name = ggml_get_name(t);
-        Context* context = &contexts_[place_of(name, place_of_layer_, output_place)];
+        Context* context = &contexts_[place_of(name, request.rooms)];
         if (const auto type = mapped ? nullptr : memory_for(*t, cpu, is_tied)) {
             auto known = copies_.find(type);
             if (known == copies_.end()) {
@@ -143,9 +74,9 @@ Result<> Llama::describe_weights(const ModelFile& file, bool mapped) {
         weights_[name] = context->tensor(t->type, std::span(t->ne, 4), name);
         HEDDLE_TRY(context->check());
         // An output that is tied to the embedding is wanted where the last layer is.
-        if (name != "token_embd.weight" || output_place == 0 || !is_tied) continue;
+        if (name != "token_embd.weight" || place_of_output_ == 0 || !is_tied) continue;
         weights_["output.weight"] =
-            contexts_[output_place].tensor(t->type, std::span(t->ne, 4), "output.weight");
+            contexts_[place_of_output_].tensor(t->type, std::span(t->ne, 4), "output.weight");
     }
     for (std::size_t i = 0; i < needs_.size(); ++i) {
         HEDDLE_TRY(contexts_[i].check());
@@ -232,12 +163,12 @@ Result<> Llama::store_copies(const ModelFile& file, const Request& request) {
 
 Result<> Llama::store_caches(bool only_describe) {
     layers_.resize(place_of_layer_.size());
-    // Caches live beside the weights of their layer.
+    // Caches live beside the weights of their layer, if attention is computed there.
     for (std::size_t place = 0; place < needs_.size(); ++place) {
         HEDDLE_TRY_ASSIGN(Context context, Context::make_store(2 * layers_.size()));
         bool any = false;
         for (std::size_t i = 0; i < layers_.size(); ++i) {
-            if (place_of_layer_[i] != place) continue;
+            if (place_of_cache_[i] != place) continue;
             const auto cache = [&](const char* what) {
                 return context.tensor(GGML_TYPE_F16, {shape_.kv_width(), context_},
                                       what + std::to_string(i));

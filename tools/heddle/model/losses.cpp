@@ -1,0 +1,36 @@
+#include "model/generator.hpp"
+#include "model/placement_text.hpp"
+
+/// What happens when a device fails in the middle of a text.
+namespace heddle::tool {
+
+std::vector<Device> Generator::culprits() const {
+    std::vector<Device> failed = scheduler_->left_out();
+    if (failed.empty() && suspect_ && !suspect_->is_cpu()) failed.push_back(*suspect_);
+    return failed;
+}
+
+bool Generator::lose(const Device& device, const std::string& message) {
+    const std::size_t known =
+        std::erase_if(wanted_.rooms, [&](const Room& room) { return room.device == device; }) +
+        std::erase(wanted_.helpers, device);
+    if (known == 0) return false;
+    losses_.push_back({device.name(), said_once(device.name(), message)});
+    wanted_.on_loss(losses_.back());
+    return true;
+}
+
+Result<> Generator::go_on_without(const std::vector<Device>& failed, const Error& reason) {
+    bool any = false;
+    for (const Device& device : failed) any |= lose(device, reason.message);
+    if (!any) return reason;
+    auto placed = place_model();
+    std::vector<Device> others = wanted_.helpers;
+    for (const Room& room : wanted_.rooms) others.push_back(room.device);
+    if (placed || others.empty()) return placed;
+    // Which of the others is at fault is not known, but the processor can do without them.
+    for (const Device& device : others) lose(device, placed.error().message);
+    return place_model();
+}
+
+}  // namespace heddle::tool
