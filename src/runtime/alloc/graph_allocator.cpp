@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/prefetch.hpp"
+#include "runtime/device.hpp"
 #include "runtime/placement.hpp"
 
 using namespace heddle;
@@ -69,6 +70,22 @@ Result<> place_views(std::span<Tensor* const> views, Placed& placed) {
     return ok();
 }
 
+/// Whether a device computes there that may compute groups of nodes at once. The processor does
+/// not; its results lie in memory of the host, whoever it is from.
+bool may_fuse(BufferType& type) {
+    if (is_host(type)) return false;
+    Device* const device = device_of(type);
+    if (device == nullptr) return true;
+    const auto kind = type_of(*device);
+    return !kind || *kind != GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
+std::size_t bytes_of(std::span<const alloc::Block> blocks) {
+    std::size_t bytes = 0;
+    for (const alloc::Block& block : blocks) bytes += block.size;
+    return bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ggml_gallocr>> ggml_gallocr::make(std::span<BufferType* const> types) {
@@ -87,6 +104,7 @@ Result<std::unique_ptr<ggml_gallocr>> ggml_gallocr::make(std::span<BufferType* c
         }
         made->types_.push_back(type);
         made->alignments_.push_back(alignment);
+        made->fuses_.push_back(may_fuse(*type) ? 1 : 0);
         made->arenas_.push_back(
             {.chunk_limit = std::min(max_size_of(*type), kLargestChunk), .chunks = {}});
     }
@@ -118,46 +136,35 @@ Result<ggml_gallocr::Ids> ggml_gallocr::arenas_of(const Graph& graph, const int*
 }
 
 alloc::Assignment ggml_gallocr::assignment(const Ids& ids) const {
-    return {.arenas = types_, .alignments = alignments_, .nodes = ids.nodes, .leafs = ids.leafs};
+    return {.arenas = types_,
+            .alignments = alignments_,
+            .nodes = ids.nodes,
+            .leafs = ids.leafs,
+            .fuses = fuses_};
 }
 
 Result<const alloc::Lifetimes*> ggml_gallocr::find(const Graph& graph, const Ids& ids) {
     reserved_ = nullptr;
-    return finder_.find(graph, assignment(ids));
+    return planner_.find(graph, assignment(ids), plan_);
 }
 
-Result<alloc::Plan> ggml_gallocr::make_plan(const std::vector<alloc::Block>& blocks,
-                                            alloc::Packer& packer) const {
-    alloc::Plan plan{.blocks = blocks, .places = {}, .chunks = {}};
-    plan.places.resize(blocks.size());
-    plan.chunks.resize(arenas_.size());
-    std::vector<alloc::Block> inside;
-    std::vector<std::size_t> origin;
-    for (std::size_t arena = 0; arena < arenas_.size(); ++arena) {
-        inside.clear();
-        origin.clear();
-        for (std::size_t i = 0; i < blocks.size(); ++i) {
-            if (static_cast<std::size_t>(blocks[i].arena) != arena) continue;
-            inside.push_back(blocks[i]);
-            origin.push_back(i);
+std::vector<alloc::ArenaRoom> ggml_gallocr::rooms() const {
+    std::vector<alloc::ArenaRoom> rooms;
+    for (std::size_t i = 0; i < arenas_.size(); ++i) {
+        rooms.push_back({.name = name_of(*types_[i]), .chunk_limit = arenas_[i].chunk_limit});
+        for (const OwnedBuffer& chunk : arenas_[i].chunks) {
+            rooms.back().reserved.push_back(chunk->size);
         }
-        const auto packed = packer.pack(inside, arenas_[arena].chunk_limit);
-        if (!packed) return Error(packed.error()).within(name_of(*types_[arena]));
-        const alloc::Packing& packing = **packed;
-        for (std::size_t i = 0; i < origin.size(); ++i) plan.places[origin[i]] = packing.places[i];
-        plan.chunks[arena] = packing.chunks;
     }
-    return plan;
+    return rooms;
 }
 
 Result<std::vector<std::size_t>> ggml_gallocr::measure(const Graph& graph, const int* node_ids,
-                                                       const int* leaf_ids) const {
+                                                       const int* leaf_ids,
+                                                       alloc::FusionCost cost) const {
     HEDDLE_TRY_ASSIGN(const Ids ids, arenas_of(graph, node_ids, leaf_ids));
-    alloc::LifetimeFinder finder;
-    const alloc::Assignment given = assignment(ids);
-    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, finder.find(graph, given));
-    alloc::Packer packer;
-    HEDDLE_TRY_ASSIGN(const alloc::Plan plan, make_plan(lifetimes->blocks, packer));
+    alloc::Planner planner;
+    HEDDLE_TRY_ASSIGN(const alloc::Plan plan, planner.plan(graph, assignment(ids), rooms(), cost));
     std::vector<std::size_t> sizes(arena_of_id_.size());
     for (std::size_t id = 0; id < sizes.size(); ++id) {
         const auto first = std::ranges::find(arena_of_id_, arena_of_id_[id]);
@@ -170,35 +177,77 @@ Result<std::vector<std::size_t>> ggml_gallocr::measure(const Graph& graph, const
     return sizes;
 }
 
-Result<> ggml_gallocr::reserve(const Graph& graph, const int* node_ids, const int* leaf_ids) {
+Result<> ggml_gallocr::reserve(const Graph& graph, const int* node_ids, const int* leaf_ids,
+                               alloc::FusionCost cost) {
     HEDDLE_TRY_ASSIGN(Ids ids, arenas_of(graph, node_ids, leaf_ids));
-    HEDDLE_TRY_ASSIGN(const alloc::Lifetimes* const lifetimes, find(graph, ids));
-    HEDDLE_TRY(adopt(graph, *lifetimes, std::move(ids)));
+    HEDDLE_TRY(adopt(graph, std::move(ids), cost));
     reserved_ = &graph;
     return ok();
 }
 
 /// Plans, gets the buffers, and makes the plan the current one.
-Result<> ggml_gallocr::adopt(const Graph& graph, const alloc::Lifetimes& lifetimes, Ids ids) {
-    HEDDLE_TRY_ASSIGN(alloc::Plan plan, make_plan(lifetimes.blocks, packer_));
-    for (std::size_t arena = 0; arena < arenas_.size(); ++arena) {
-        HEDDLE_TRY(provide(arena, plan.chunks[arena]));
+Result<> ggml_gallocr::adopt(const Graph& graph, Ids ids, alloc::FusionCost cost) {
+    reserved_ = nullptr;
+    HEDDLE_TRY_ASSIGN(alloc::Plan plan, planner_.plan(graph, assignment(ids), rooms(), cost));
+    auto provided = provide_all(plan);
+    const bool has_groups = std::ranges::find(plan.steps, true) != plan.steps.end();
+    if (!provided && provided.error().code == Errc::out_of_memory && has_groups) {
+        HEDDLE_TRY_ASSIGN(
+            plan, planner_.plan(graph, assignment(ids), rooms(), alloc::FusionCost::nothing));
+        provided = provide_all(plan);
     }
-    plan_ = std::move(plan);
-    planned_ = true;
-    ids_ = std::move(ids);
-    nodes_ = nodes_of(graph).size();
-    leafs_ = leafs_of(graph).size();
+    HEDDLE_TRY(std::move(provided));
+    keep(graph, std::move(plan), std::move(ids));
     return ok();
 }
 
-Result<> ggml_gallocr::provide(std::size_t index, std::span<const std::size_t> sizes) {
-    Arena& arena = arenas_[index];
+Result<> ggml_gallocr::provide_all(const alloc::Plan& plan) {
+    for (std::size_t arena = 0; arena < arenas_.size(); ++arena) {
+        HEDDLE_TRY(provide(arena, plan.chunks[arena]));
+    }
+    return ok();
+}
+
+void ggml_gallocr::keep(const Graph& graph, alloc::Plan plan, Ids ids) {
+    plan_ = std::move(plan);
+    planned_ = true;
+    no_room_for_ = bytes_of(plan_.blocks);
+    ids_ = std::move(ids);
+    nodes_ = nodes_of(graph).size();
+    leafs_ = leafs_of(graph).size();
+}
+
+/// The plan holds for `graph`, which is smaller than the one it was made for and is the planner's
+/// latest: if there was too little memory for groups then, there may be enough now.
+Result<> ggml_gallocr::make_room_for_groups(const Graph& graph) {
+    const std::size_t bytes = bytes_of(planner_.latest().blocks);
+    if (!plan_.drops_groups() || bytes >= no_room_for_) return ok();
+    HEDDLE_TRY_ASSIGN(alloc::Plan plan, planner_.plan(graph, assignment(ids_), rooms()));
+    bool is_there = !plan.drops_groups();
+    for (std::size_t i = 0; is_there && i < arenas_.size(); ++i) {
+        is_there = has_room(i, plan.chunks[i]);
+    }
+    if (is_there) {
+        keep(graph, std::move(plan), std::move(ids_));
+        return ok();
+    }
+    no_room_for_ = bytes;
+    HEDDLE_TRY(find(graph, ids_));
+    return ok();
+}
+
+bool ggml_gallocr::has_room(std::size_t index, std::span<const std::size_t> sizes) const {
+    const Arena& arena = arenas_[index];
     bool enough = sizes.size() <= arena.chunks.size();
     for (std::size_t i = 0; enough && i < sizes.size(); ++i) {
         enough = request_of(sizes[i], alignments_[index]) <= arena.chunks[i]->size;
     }
-    if (enough) return ok();
+    return enough;
+}
+
+Result<> ggml_gallocr::provide(std::size_t index, std::span<const std::size_t> sizes) {
+    if (has_room(index, sizes)) return ok();
+    Arena& arena = arenas_[index];
     auto fresh = allocate_chunks(*types_[index], sizes, alignments_[index]);
     if (!fresh && !arena.chunks.empty()) {
         // Not both at a time. Without its buffers the old plan is worth nothing.
@@ -247,14 +296,17 @@ Result<> ggml_gallocr::allocate(Graph& graph) {
                       find(graph, same_size ? ids_ : none));
     const std::vector<alloc::Block>& blocks = lifetimes->blocks;
     // A graph that has all it needs is fine without a plan.
-    if (!blocks.empty() && !(same_size && plan_.covers(blocks))) {
+    if (blocks.empty()) return place_all();
+    if (same_size && plan_.covers(blocks)) {
+        HEDDLE_TRY(make_room_for_groups(graph));
+    } else {
         if (arena_of_id_.size() > 1) {
             return invalid("graph of ", nodes_of(graph).size(),
                            " nodes: it does not fit the plan of the last reservation (",
                            plan_.blocks.size(), " blocks for ", nodes_,
                            " nodes), and has to be reserved with its buffer ids");
         }
-        HEDDLE_TRY(adopt(graph, *lifetimes, {}));
+        HEDDLE_TRY(adopt(graph, {}, alloc::FusionCost::little));
     }
     return place_all();
 }
@@ -272,7 +324,7 @@ Result<> ggml_gallocr::place_all() {
         for (const OwnedBuffer& chunk : arena.chunks) reset_buffer(*chunk);
     }
     Placed placed;
-    const auto& tenants = finder_.latest().tenants;
+    const auto& tenants = planner_.latest().tenants;
     for (std::size_t i = 0; i < tenants.size(); ++i) {
         if (i + kReadAhead < tenants.size()) prefetch(tenants[i + kReadAhead].tensor);
         const alloc::Tenant& tenant = tenants[i];
@@ -283,7 +335,7 @@ Result<> ggml_gallocr::place_all() {
         placed.add(tenant.tensor);
         HEDDLE_TRY(place(tenant));
     }
-    HEDDLE_TRY(place_views(finder_.latest().views, placed));
+    HEDDLE_TRY(place_views(planner_.latest().views, placed));
     placed.keep();
     return ok();
 }

@@ -9,14 +9,17 @@
 #include "core/error.hpp"
 #include "core/graph.hpp"
 #include "runtime/alloc/lifetimes.hpp"
-#include "runtime/alloc/packer.hpp"
 #include "runtime/alloc/plan.hpp"
+#include "runtime/alloc/planner.hpp"
 #include "runtime/buffer.hpp"
 
 /// Plans the memory of graphs and gives their tensors places. One thread at a time.
 ///
 /// Ids are the caller's numbers for buffer types; ids of the same type share an arena. The plan of
 /// the last graph is kept, and used for another one only if every block of that fits it.
+///
+/// In memory of devices other than the processor, groups of nodes that such devices compute at once
+/// are planned as one step, as far as that costs little (`alloc::Planner`).
 struct ggml_gallocr {
     /// The types are borrowed, the list is not.
     static heddle::Result<std::unique_ptr<ggml_gallocr>> make(
@@ -26,14 +29,15 @@ struct ggml_gallocr {
     ///
     /// `node_ids` and `leaf_ids` have one id per node and leaf; null means 0 for all. On failure
     /// the old plan stays if its buffers do: they are given up only when there is no memory for
-    /// both.
-    heddle::Result<> reserve(const heddle::Graph& graph, const int* node_ids, const int* leaf_ids);
+    /// both. If memory lacks, it is tried once more with groups that cost nothing.
+    heddle::Result<> reserve(const heddle::Graph& graph, const int* node_ids, const int* leaf_ids,
+                             heddle::alloc::FusionCost cost = heddle::alloc::FusionCost::little);
 
     /// Bytes that `reserve` would need for each id, changing nothing. What ids share is counted at
     /// the first of them.
-    heddle::Result<std::vector<std::size_t>> measure(const heddle::Graph& graph,
-                                                     const int* node_ids,
-                                                     const int* leaf_ids) const;
+    heddle::Result<std::vector<std::size_t>> measure(
+        const heddle::Graph& graph, const int* node_ids, const int* leaf_ids,
+        heddle::alloc::FusionCost cost = heddle::alloc::FusionCost::little) const;
 
     /// Whether the plan holds for `graph`, as `allocate` would find.
     heddle::Result<bool> fits(const heddle::Graph& graph);
@@ -50,7 +54,7 @@ struct ggml_gallocr {
 
     /// Blocks and tenants of the graph that was reserved or allocated last. Block i lies at
     /// `plan().places[i]`. Valid up to the next call that is given a graph.
-    const heddle::alloc::Lifetimes& lifetimes() const { return finder_.latest(); }
+    const heddle::alloc::Lifetimes& lifetimes() const { return planner_.latest(); }
 
     /// The buffers of `id`, one for each chunk; the same for all ids of one type. None if there is
     /// no such id. Valid up to the next call that plans.
@@ -82,12 +86,14 @@ private:
     heddle::alloc::Assignment assignment(const Ids& ids) const;
     heddle::Result<const heddle::alloc::Lifetimes*> find(const heddle::Graph& graph,
                                                          const Ids& ids);
-    heddle::Result<heddle::alloc::Plan> make_plan(const std::vector<heddle::alloc::Block>& blocks,
-                                                  heddle::alloc::Packer& packer) const;
-    heddle::Result<> adopt(const heddle::Graph& graph, const heddle::alloc::Lifetimes& lifetimes,
-                           Ids ids);
+    std::vector<heddle::alloc::ArenaRoom> rooms() const;
+    heddle::Result<> adopt(const heddle::Graph& graph, Ids ids, heddle::alloc::FusionCost cost);
+    heddle::Result<> provide_all(const heddle::alloc::Plan& plan);
+    void keep(const heddle::Graph& graph, heddle::alloc::Plan plan, Ids ids);
+    heddle::Result<> make_room_for_groups(const heddle::Graph& graph);
     bool has_planned_size(const heddle::Graph& graph) const;
     void retire(Arena& arena);
+    bool has_room(std::size_t arena, std::span<const std::size_t> sizes) const;
     heddle::Result<> provide(std::size_t arena, std::span<const std::size_t> sizes);
     heddle::Result<> place_all();
     heddle::Result<> place(const heddle::alloc::Tenant& tenant);
@@ -95,15 +101,16 @@ private:
     std::vector<std::int32_t> arena_of_id_;
     std::vector<heddle::BufferType*> types_;  ///< of the arenas
     std::vector<std::size_t> alignments_;     ///< of the arenas
+    std::vector<std::uint8_t> fuses_;         ///< of the arenas: whether its device fuses nodes
     std::vector<Arena> arenas_;
     std::vector<heddle::OwnedBuffer> retired_;
     Ids ids_;  ///< of the planned graph
     heddle::alloc::Plan plan_;
     bool planned_ = false;
-    const heddle::Graph* reserved_ = nullptr;  ///< what `finder_` has seen last, if it was reserved
+    const heddle::Graph* reserved_ = nullptr;  ///< what the planner saw last, if it was reserved
     std::size_t nodes_ = 0, leafs_ = 0;        ///< of the planned graph
-    heddle::alloc::LifetimeFinder finder_;
-    heddle::alloc::Packer packer_;
+    std::size_t no_room_for_ = SIZE_MAX;       ///< so many bytes of blocks left no room for groups
+    heddle::alloc::Planner planner_;
 };
 
 namespace heddle {

@@ -93,10 +93,28 @@ Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignme
         HEDDLE_TRY(scan_node(*nodes[i], id_at(assignment.nodes, i), now));
     }
     finish_scan(static_cast<std::int32_t>(nodes.size() + 1));
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        HEDDLE_TRY(settle(i, static_cast<std::int32_t>(i + 1)));
+    if (std::ranges::count(assignment.fuses, 0) != std::ssize(assignment.fuses)) find_groups(nodes);
+    for (const Group& group : groups_) hold_sources(group);
+    return settle_all();
+}
+
+Result<const Lifetimes*> LifetimeFinder::find_again(const Assignment& assignment,
+                                                    const std::vector<bool>& steps) {
+    assignment_ = &assignment;
+    result_.tenants.resize(scanned_blocks_);
+    for (Entry& entry : entries_) {
+        entry.held = entry.apart = 0;
+        // Others took over the blocks that the first pass made, one for each of its tenants.
+        const auto block = static_cast<std::size_t>(entry.block);
+        const bool is_first = entry.block >= 0 && block < scanned_blocks_ &&
+                              result_.tenants[block].tensor == entry.tensor;
+        if (!is_first) entry.block = -1;
     }
-    return &result_;
+    result_.blocks.resize(scanned_blocks_);
+    for (std::size_t i = 0; i < std::min(steps.size(), groups_.size()); ++i) {
+        if (steps[i]) hold_sources(groups_[i]);
+    }
+    return settle_all();
 }
 
 // ---- tensors by address ------------------------------------------------------------------------
@@ -105,6 +123,7 @@ void LifetimeFinder::clear(std::size_t tensors) {
     entries_.clear();
     sources_.clear();
     steps_.clear();
+    groups_.clear();
     result_.blocks.clear();
     result_.tenants.clear();
     result_.views.clear();
@@ -190,7 +209,8 @@ Result<> LifetimeFinder::scan_node(Tensor& node, std::int32_t arena, std::int32_
 
 Result<> LifetimeFinder::scan_sources(Tensor& node, std::int32_t arena, std::int32_t now,
                                       Step& step) {
-    const bool reuses = node.view_src == nullptr && may_reuse(node);
+    step.works_in_place = may_reuse(node);
+    const bool reuses = node.view_src == nullptr && step.works_in_place;
     std::uint16_t bit = 1;
     for (Tensor* source : node.src) {
         if (source == nullptr) continue;
@@ -199,7 +219,7 @@ Result<> LifetimeFinder::scan_sources(Tensor& node, std::int32_t arena, std::int
         const std::int32_t index = enter(*source);
         Entry& entry = entries_[static_cast<std::size_t>(index)];
         Entry& root = entries_[static_cast<std::size_t>(entry.root)];
-        entry.read = true;
+        if (entry.uses < UINT16_MAX) ++entry.uses;
         if (root.last != now) root.reads = 0;
         root.last = now;
         ++root.reads;
@@ -217,16 +237,111 @@ Result<> LifetimeFinder::scan_sources(Tensor& node, std::int32_t arena, std::int
 void LifetimeFinder::finish_scan(std::int32_t end) {
     for (Entry& entry : entries_) {
         Entry& root = entries_[static_cast<std::size_t>(entry.root)];
-        if (entry.dangling && !entry.read) root.kept = true;
+        if (entry.dangling && entry.uses == 0) root.kept = true;
     }
     for (Entry& entry : entries_) {
         if (entry.kept || entry.last == 0) entry.last = end;
-        if (entry.block < 0) continue;
-        result_.blocks[static_cast<std::size_t>(entry.block)].last = entry.last;
+    }
+    scanned_blocks_ = result_.blocks.size();
+}
+
+// ---- groups ------------------------------------------------------------------------------------
+
+/// As the first pass has counted them. What has memory of its own was not counted, and is no
+/// obstacle: nothing is placed over it.
+class LifetimeFinder::Uses final : public TensorUses {
+public:
+    explicit Uses(const LifetimeFinder& finder) : finder_(finder) {}
+    bool is_all(const Tensor& tensor, int inside) const override {
+        const Entry* const entry = finder_.look_up(tensor);
+        return entry == nullptr || entry->uses == inside;
+    }
+
+private:
+    const LifetimeFinder& finder_;
+};
+
+const LifetimeFinder::Entry* LifetimeFinder::look_up(const Tensor& tensor) const {
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t slot = home_slot(&tensor, mask); slots_[slot] != 0; slot = (slot + 1) & mask) {
+        const Entry& entry = entries_[slots_[slot] - 1];
+        if (entry.tensor == &tensor) return &entry;
+    }
+    return nullptr;
+}
+
+/// Other backends know fewer patterns, and find other groups for it: both are left room for. The
+/// number of tokens is not looked at, so that graphs that differ in it alone have the same groups.
+void LifetimeFinder::find_groups(std::span<Tensor* const> nodes) {
+    const Uses uses(*this);
+    matches_.clear();
+    find_fusion_groups(nodes, uses, {FusionSearch::Rows::of_peers, true}, matches_);
+    for (const FusionGroup& match : matches_) add_group(match, true);
+    const std::size_t known = groups_.size();
+    matches_.clear();
+    find_fusion_groups(nodes, uses, {FusionSearch::Rows::all, true}, matches_);
+    std::size_t same = 0;
+    for (const FusionGroup& match : matches_) {
+        while (same < known && groups_[same].nodes.first < match.first) ++same;
+        if (same == known || groups_[same].nodes.first != match.first ||
+            groups_[same].nodes.pattern != match.pattern) {
+            add_group(match, false);
+        }
+    }
+}
+
+void LifetimeFinder::add_group(const FusionGroup& match, bool is_of_peers) {
+    const std::int32_t arena = id_at(assignment_->nodes, static_cast<std::size_t>(match.first));
+    const auto place = static_cast<std::size_t>(arena);
+    if (arena < 0 || place >= assignment_->fuses.size() || assignment_->fuses[place] == 0) return;
+    bool needs_memory = false;
+    for (std::size_t i = 0; i < match.count; ++i) {
+        if (!match.has(i)) continue;
+        if (id_at(assignment_->nodes, match.node(i)) != arena) return;
+        // Outputs in memory from outside, as rows of a cache, lie over nothing of ours.
+        needs_memory |= match.is_output(i) && steps_[match.node(i)].entry >= 0;
+    }
+    if (needs_memory) groups_.push_back({match, arena, is_of_peers});
+}
+
+void LifetimeFinder::hold_sources(const Group& group) {
+    const FusionGroup& nodes = group.nodes;
+    const auto is_inside = [&](std::int32_t root) {
+        for (std::size_t i = 0; i < nodes.count; ++i) {
+            if (nodes.has(i) && steps_[nodes.node(i)].entry == root) return true;
+        }
+        return false;
+    };
+    for (std::size_t i = 0; i < nodes.count; ++i) {
+        if (!nodes.has(i)) continue;
+        const std::size_t node = nodes.node(i);
+        // Threads that compute other elements may still read it when this one is written.
+        const bool apart =
+            nodes.pattern->overlap == FusionOverlap::none || !steps_[node].works_in_place;
+        const std::uint32_t begin = node == 0 ? 0 : steps_[node - 1].sources_end;
+        for (std::uint32_t s = begin; s < steps_[node].sources_end; ++s) {
+            const std::int32_t index = entries_[static_cast<std::size_t>(sources_[s])].root;
+            Entry& root = entries_[static_cast<std::size_t>(index)];
+            if ((root.arena >= 0 && root.arena != group.arena) || is_inside(index)) continue;
+            root.held = std::max(root.held, group.last());
+            if (apart) root.apart = std::max(root.apart, group.last());
+        }
     }
 }
 
 // ---- second pass: blocks -----------------------------------------------------------------------
+
+Result<const Lifetimes*> LifetimeFinder::settle_all() {
+    for (const Entry& entry : entries_) {
+        if (entry.block < 0) continue;
+        result_.blocks[static_cast<std::size_t>(entry.block)].last =
+            std::max(entry.last, entry.held);
+    }
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+        HEDDLE_TRY(settle(i, static_cast<std::int32_t>(i + 1)));
+    }
+    return &result_;
+}
 
 Result<> LifetimeFinder::settle(std::size_t node, std::int32_t now) {
     const Step& step = steps_[node];
@@ -253,10 +368,11 @@ bool LifetimeFinder::take_over(Entry& node, const Step& step, std::uint32_t begi
         const auto slot = begin + static_cast<std::uint32_t>(std::countr_zero(bits));
         const Entry& source = entries_[static_cast<std::size_t>(sources_[slot])];
         const Entry& root = entries_[static_cast<std::size_t>(source.root)];
-        if (root.block < 0 || root.last != now || root.reads != 1) continue;
+        if (root.block < 0 || root.last != now || root.reads != 1 || now <= root.apart) continue;
         Block& block = result_.blocks[static_cast<std::size_t>(root.block)];
         if (block.arena != node.arena || block.size < node.size) continue;
-        block.last = node.last;
+        node.held = std::max(node.held, root.held);  // the group still reads what was there
+        block.last = std::max(node.last, node.held);
         node.block = root.block;
         result_.tenants.push_back({node.tensor, node.block});
         return true;
@@ -270,8 +386,10 @@ Result<> LifetimeFinder::begin_block(Entry& entry, std::int32_t arena, std::int3
         HEDDLE_TRY_ASSIGN(entry.size, size_in(*entry.tensor, arena));
     }
     entry.block = static_cast<std::int32_t>(result_.blocks.size());
-    result_.blocks.push_back(
-        {.size = entry.size, .arena = entry.arena, .first = now, .last = entry.last});
+    result_.blocks.push_back({.size = entry.size,
+                              .arena = entry.arena,
+                              .first = now,
+                              .last = std::max(entry.last, entry.held)});
     result_.tenants.push_back({entry.tensor, entry.block});
     return ok();
 }

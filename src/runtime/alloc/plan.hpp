@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -42,6 +43,15 @@ struct Plan {
     std::vector<Block> blocks;
     std::vector<Place> places;                     ///< one for each block
     std::vector<std::vector<std::size_t>> chunks;  ///< bytes of each chunk of each arena
+    std::vector<bool> steps;  ///< of each group of the graph: whether it was planned as one step
+
+    bool drops_groups() const {
+        return std::find(steps.begin(), steps.end(), false) != steps.end();
+    }
+
+    std::size_t bytes(std::size_t arena) const {
+        return std::accumulate(chunks[arena].begin(), chunks[arena].end(), std::size_t{0});
+    }
 
     /// Whether blocks of another graph may lie where these do. Block i goes to the place of block
     /// i, so it is enough that it is no larger and lives at no other time: what does not overlap

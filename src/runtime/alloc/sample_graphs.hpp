@@ -51,6 +51,7 @@ struct TransformerShape {
     int layers = 32;
     std::int64_t width = 4096, heads = 32, groups = 8, hidden = 14336, words = 32000;
     std::int64_t tokens = 512, cached = 4096;
+    bool glu = false;  ///< the gate is one node, not two
 };
 
 /// The layer that most language models of today repeat: attention over cached keys and values that
@@ -112,10 +113,16 @@ private:
         const TransformerShape& d = shape_;
         x = ggml_add(c_, attention(norm(x)), x);
         ggml_tensor* y = norm(x);
-        ggml_tensor* gate = ggml_silu(c_, ggml_mul_mat(c_, s_.weight(d.width, d.hidden), y));
-        ggml_tensor* up = ggml_mul_mat(c_, s_.weight(d.width, d.hidden), y);
-        ggml_tensor* down = ggml_mul_mat(c_, s_.weight(d.hidden, d.width), ggml_mul(c_, gate, up));
+        ggml_tensor* down = ggml_mul_mat(c_, s_.weight(d.hidden, d.width), gated(y));
         return ggml_add(c_, down, x);
+    }
+
+    ggml_tensor* gated(ggml_tensor* y) {
+        const TransformerShape& d = shape_;
+        ggml_tensor* gate = ggml_mul_mat(c_, s_.weight(d.width, d.hidden), y);
+        if (!d.glu) gate = ggml_silu(c_, gate);
+        ggml_tensor* up = ggml_mul_mat(c_, s_.weight(d.width, d.hidden), y);
+        return d.glu ? ggml_swiglu_split(c_, gate, up) : ggml_mul(c_, gate, up);
     }
 
     SampleGraph& s_;
