@@ -187,6 +187,8 @@ private:
     Result<> use_cache(Program& program, ConstantCache& constants);
     Result<> check_budgets(const std::vector<std::size_t>& results,
                            const ConstantCache& constants) const;
+    Result<alloc::FusionCost> affordable(Flat& flat, const GraphAllocator& memory,
+                                         const ConstantCache& constants) const;
     Result<Program> attempt(GraphAllocator& memory, ConstantCache& constants, bool place,
                             bool keep_constants);
     Result<Program> attempt_all(GraphAllocator& memory, ConstantCache& constants, bool place);
@@ -260,6 +262,21 @@ Result<> Planner::check_budgets(const std::vector<std::size_t>& results,
     return ok();
 }
 
+/// What groups of nodes that devices compute at once may cost: nothing where budgets in bytes leave
+/// no more than the graph needs without them.
+Result<alloc::FusionCost> Planner::affordable(Flat& flat, const GraphAllocator& memory,
+                                              const ConstantCache& constants) const {
+    if (!has_byte_budget(constants)) return alloc::FusionCost::little;
+    Result<> checked = ok();
+    for (const auto cost : {alloc::FusionCost::little, alloc::FusionCost::nothing}) {
+        HEDDLE_TRY_ASSIGN(const std::vector<std::size_t> results,
+                          memory.measure(flat.graph(), flat.node_ids(), flat.leaf_ids(), cost));
+        checked = check_budgets(results, constants);
+        if (checked) return cost;
+    }
+    return std::move(checked).error();
+}
+
 Result<Program> Planner::attempt(GraphAllocator& memory, ConstantCache& constants, bool place,
                                  bool keep_constants) {
     Program program = begin();
@@ -267,12 +284,8 @@ Result<Program> Planner::attempt(GraphAllocator& memory, ConstantCache& constant
     order_actions(in_, program);
     {
         Flat flat(in_, program);
-        if (has_byte_budget(constants)) {
-            HEDDLE_TRY_ASSIGN(const std::vector<std::size_t> results,
-                              memory.measure(flat.graph(), flat.node_ids(), flat.leaf_ids()));
-            HEDDLE_TRY(check_budgets(results, constants));
-        }
-        HEDDLE_TRY(memory.reserve(flat.graph(), flat.node_ids(), flat.leaf_ids()));
+        HEDDLE_TRY_ASSIGN(const alloc::FusionCost cost, affordable(flat, memory, constants));
+        HEDDLE_TRY(memory.reserve(flat.graph(), flat.node_ids(), flat.leaf_ids(), cost));
         if (place) HEDDLE_TRY(memory.place_reserved(flat.graph()));
     }
     if (place) note_homes(program, memory);
