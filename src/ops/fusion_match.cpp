@@ -1,6 +1,7 @@
 #include "ops/fusion_match.hpp"
 
 #include <algorithm>
+#include <bitset>
 
 #include "ops/catalogue.hpp"
 #include "ops/glu.hpp"
@@ -214,11 +215,36 @@ Options all_options(const FusionPattern& pattern) {
     return (Options{1} << most) - 1;
 }
 
+using OpSet = std::bitset<GGML_OP_COUNT>;
+
 /// A row with what is asked of it at every node.
 struct Row {
     const FusionPattern* pattern;
     std::vector<Options> choices;  ///< longest first
+    OpSet followers;               ///< ops of the node behind the first one
 };
+
+/// Rows whose first member has the same op. One look at the next node spares most attempts.
+struct Start {
+    std::vector<Row> rows;
+    OpSet followers, followers_of_peers;
+};
+
+OpSet followers_of(const FusionPattern& pattern) {
+    OpSet ops;
+    if (pattern.longest_run != 0) ops.set(static_cast<std::size_t>(pattern.members[0].op));
+    for (std::size_t i = 1; i < pattern.members.size(); ++i) {
+        ops.set(static_cast<std::size_t>(pattern.members[i].op));
+        if (pattern.members[i].option == 0) break;
+    }
+    if (pattern.skips_views) {
+        for (const Op op :
+             {GGML_OP_NONE, GGML_OP_VIEW, GGML_OP_RESHAPE, GGML_OP_PERMUTE, GGML_OP_TRANSPOSE}) {
+            ops.set(static_cast<std::size_t>(op));
+        }
+    }
+    return ops;
+}
 
 std::size_t length_with(const FusionPattern& pattern, Options options) {
     return static_cast<std::size_t>(std::ranges::count_if(pattern.members, [&](const auto& member) {
@@ -227,22 +253,25 @@ std::size_t length_with(const FusionPattern& pattern, Options options) {
 }
 
 /// The rows by the op of their first member, which no option can take away.
-const std::array<std::vector<Row>, GGML_OP_COUNT>& rows_by_op() {
-    static const auto rows = [] {
-        std::array<std::vector<Row>, GGML_OP_COUNT> by_op;
+const std::array<Start, GGML_OP_COUNT>& starts_by_op() {
+    static const auto starts = [] {
+        std::array<Start, GGML_OP_COUNT> by_op;
         for (const FusionPattern& pattern : fusion_patterns()) {
-            Row row{&pattern, {}};
+            Row row{&pattern, {}, followers_of(pattern)};
             for (Options options = 0; options <= all_options(pattern); ++options) {
                 row.choices.push_back(options);
             }
             std::ranges::stable_sort(row.choices, std::greater{}, [&](Options options) {
                 return length_with(pattern, options);
             });
-            by_op[static_cast<std::size_t>(pattern.members[0].op)].push_back(std::move(row));
+            Start& start = by_op[static_cast<std::size_t>(pattern.members[0].op)];
+            start.followers |= row.followers;
+            if (pattern.peer != 0) start.followers_of_peers |= row.followers;
+            start.rows.push_back(std::move(row));
         }
         return by_op;
     }();
-    return rows;
+    return starts;
 }
 
 bool try_row(const Row& row, Attempt& attempt, bool any_tokens) {
@@ -259,13 +288,16 @@ bool try_row(const Row& row, Attempt& attempt, bool any_tokens) {
 
 std::optional<FusionGroup> match_fusion(std::span<Tensor* const> nodes, std::size_t first,
                                         const TensorUses& uses, FusionSearch search) {
+    if (first + 1 >= nodes.size()) return {};
     const auto op = static_cast<std::size_t>(nodes[first]->op);
-    if (op >= GGML_OP_COUNT) return {};
-    const std::vector<Row>& rows = rows_by_op()[op];
-    if (rows.empty()) return {};
+    const auto next = static_cast<std::size_t>(nodes[first + 1]->op);
+    if (op >= GGML_OP_COUNT || next >= GGML_OP_COUNT) return {};
+    const bool of_peers = search.rows == FusionSearch::Rows::of_peers;
+    const Start& start = starts_by_op()[op];
+    if (!(of_peers ? start.followers_of_peers : start.followers)[next]) return {};
     Attempt attempt(nodes, first, uses);
-    for (const Row& row : rows) {
-        if (search.rows == FusionSearch::Rows::of_peers && row.pattern->peer == 0) continue;
+    for (const Row& row : start.rows) {
+        if (!row.followers[next] || (of_peers && row.pattern->peer == 0)) continue;
         if (try_row(row, attempt, search.any_tokens)) return attempt.group();
     }
     return {};

@@ -274,18 +274,25 @@ const LifetimeFinder::Entry* LifetimeFinder::look_up(const Tensor& tensor) const
 /// number of tokens is not looked at, so that graphs that differ in it alone have the same groups.
 void LifetimeFinder::find_groups(std::span<Tensor* const> nodes) {
     const Uses uses(*this);
-    matches_.clear();
-    find_fusion_groups(nodes, uses, {FusionSearch::Rows::of_peers, true}, matches_);
-    for (const FusionGroup& match : matches_) add_group(match, true);
-    const std::size_t known = groups_.size();
-    matches_.clear();
-    find_fusion_groups(nodes, uses, {FusionSearch::Rows::all, true}, matches_);
-    std::size_t same = 0;
-    for (const FusionGroup& match : matches_) {
-        while (same < known && groups_[same].nodes.first < match.first) ++same;
-        if (same == known || groups_[same].nodes.first != match.first ||
-            groups_[same].nodes.pattern != match.pattern) {
-            add_group(match, false);
+    std::size_t next = 0, next_of_peers = 0;  // behind the last group of each kind
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes.size() > kFewNodes && i + kReadAhead < nodes.size()) {
+            prefetch(nodes[i + kReadAhead]);
+        }
+        const FusionPattern* found = nullptr;
+        if (i >= next_of_peers) {
+            const auto match = match_fusion(nodes, i, uses, {FusionSearch::Rows::of_peers, true});
+            if (match) {
+                found = match->pattern;
+                next_of_peers = static_cast<std::size_t>(match->last) + 1;
+                add_group(*match, true);
+            }
+        }
+        if (i >= next) {
+            const auto match = match_fusion(nodes, i, uses, {FusionSearch::Rows::all, true});
+            if (!match) continue;
+            next = static_cast<std::size_t>(match->last) + 1;
+            if (match->pattern != found) add_group(*match, false);
         }
     }
 }

@@ -68,7 +68,7 @@ public:
     Result<const Lifetimes*> find(const Graph& graph, const Assignment& assignment);
 
     /// The groups of the last graph whose outputs need memory, where the arena's device fuses:
-    /// those that other backends find, and then those of the whole table.
+    /// those that other backends find, and those of the whole table.
     std::span<const Group> groups() const { return groups_; }
 
     /// The last graph once more, unchanged, and the same assignment. Only the groups with a true
@@ -134,7 +134,6 @@ private:
     std::vector<std::uint32_t> slots_;  ///< a hash table: 1 + number of the entry, 0 is free
     std::vector<std::int32_t> sources_;
     std::vector<Step> steps_;
-    std::vector<FusionGroup> matches_;
     std::vector<Group> groups_;
     std::size_t scanned_blocks_ = 0;  ///< of leafs and inputs: always there, with a tenant each
     Lifetimes result_;
