@@ -214,7 +214,7 @@ int main([[maybe_unused]] int count, [[maybe_unused]] char** arguments) {
     summaries.push_back(transformer("transformer, 512 tokens", {}));
     summaries.push_back(transformer("transformer, 1 token", {.tokens = 1}));
     summaries.push_back(transformer("6 layers, GLU, 1 token",
-                                    {.layers = 6, .tokens = 1, .cached = 512, .glu = true}));
+                                    {.layers = 6, .tokens = 1, .cached = 8, .glu = true}));
     summaries.push_back(transformer("6 layers, GLU, 512 tokens",
                                     {.layers = 6, .tokens = 512, .cached = 512, .glu = true}));
     summaries.push_back(transformer("transformer, 32 tokens", {.tokens = 32}));

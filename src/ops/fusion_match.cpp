@@ -130,7 +130,7 @@ private:
         found_[i] = &node;
         stands_for_[i] = static_cast<std::int8_t>(i);
         group_.offsets[i] =
-            static_cast<std::int16_t>(next_) - static_cast<std::int16_t>(group_.first);
+            static_cast<std::int16_t>(next_ - static_cast<std::size_t>(group_.first));
         group_.last = static_cast<std::int32_t>(next_++);
         group_.outputs |= static_cast<std::uint16_t>(member.is_output ? 1u << i : 0u);
         ++group_.count;
