@@ -8,9 +8,7 @@ namespace heddle::cpu {
 CpuDevice::CpuDevice(ggml_backend_reg_t registration) : Device(registration), model_(cpu_model()) {}
 
 plugin::MemoryAmount CpuDevice::memory() {
-    // What other programs hold can be swapped out or given up, so all of it counts as free.
-    const std::size_t total = physical_memory();
-    return {.free = total, .total = total};
+    return {.free = available_memory(), .total = physical_memory()};
 }
 
 ggml_backend_buffer_type_t CpuDevice::buffer_type() { return ggml_backend_cpu_buffer_type(); }

@@ -1,6 +1,7 @@
 #include "backends/cpu/topology.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #if defined(__linux__)
+#include <fcntl.h>
 #include <sched.h>
 #endif
 #if defined(__unix__) || defined(__APPLE__)
@@ -168,6 +170,31 @@ std::size_t physical_memory() {
         return static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
 #endif
     return 0;
+}
+
+std::size_t available_memory(std::string_view meminfo) {
+    const std::string_view value = find_value(meminfo, "MemAvailable");
+    std::size_t kibibytes = 0;
+    const auto [rest, problem] =
+        std::from_chars(value.data(), value.data() + value.size(), kibibytes);
+    if (problem != std::errc() || rest == value.data() || kibibytes > SIZE_MAX / 1024) return 0;
+    return kibibytes * 1024;
+}
+
+std::size_t available_memory() {
+    const std::size_t total = physical_memory();
+#if defined(__linux__)
+    // Asked when memory is short, so it needs none: the line is among the first of a short file.
+    std::array<char, 4096> beginning;
+    const int file = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return total;
+    const ssize_t count = read(file, beginning.data(), beginning.size());
+    close(file);
+    const std::size_t available =
+        available_memory({beginning.data(), count > 0 ? static_cast<std::size_t>(count) : 0});
+    if (available != 0) return std::min(available, total);
+#endif
+    return total;
 }
 
 }  // namespace heddle::cpu

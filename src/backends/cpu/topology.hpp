@@ -51,4 +51,11 @@ std::string_view find_value(std::string_view text, std::string_view key);
 /// Bytes of physical memory; 0 where that cannot be asked.
 std::size_t physical_memory();
 
+/// Bytes that programs can get without others being swapped out; all of the physical memory where
+/// that cannot be asked.
+std::size_t available_memory();
+
+/// The same as /proc/meminfo says it; 0 if that does not say.
+std::size_t available_memory(std::string_view meminfo);
+
 }  // namespace heddle::cpu

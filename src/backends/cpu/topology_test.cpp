@@ -71,7 +71,18 @@ TEST(Machine, HasProcessorsMemoryAndAModel) {
 #if defined(__linux__)
     EXPECT_FALSE(thread_cpus().empty());
     EXPECT_GT(physical_memory(), std::size_t{1} << 20);
+    EXPECT_GT(available_memory(), std::size_t{1} << 20);
+    EXPECT_LE(available_memory(), physical_memory());
 #endif
+}
+
+TEST(Machine, AvailableMemoryIsWhatTheKernelSays) {
+    EXPECT_EQ(available_memory("MemTotal: 100 kB\nMemFree: 5 kB\nMemAvailable:   20 kB\n"),
+              20u * 1024);
+    EXPECT_EQ(available_memory("MemTotal: 100 kB\n"), 0u);
+    EXPECT_EQ(available_memory("MemAvailable: lots\n"), 0u);
+    EXPECT_EQ(available_memory("MemAvailable: 99999999999999999999 kB\n"), 0u);
+    EXPECT_EQ(available_memory("MemAvailable: 18446744073709551615 kB\n"), 0u);
 }
 
 TEST(Machine, ValuesAreTrimmedAndTheFirstCounts) {
