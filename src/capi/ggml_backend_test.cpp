@@ -98,8 +98,9 @@ TEST_F(BackendApi, ComputeReturnsTheStatusOfTheBackend) {
     EXPECT_EQ(ggml_backend_graph_compute(stream, graph), GGML_STATUS_SUCCESS);
     fake.compute_status = GGML_STATUS_ABORTED;
     EXPECT_EQ(ggml_backend_graph_compute(stream, graph), GGML_STATUS_ABORTED);
-    EXPECT_STREQ(heddle_last_error(),
-                 "computing 1 nodes on stream 'FAKE0': the backend answered ABORTED (1)");
+    EXPECT_STREQ(
+        heddle_last_error(),
+        "computing 1 nodes on stream 'FAKE0' (NONE 'x'): the backend answered ABORTED (1)");
     EXPECT_EQ(ggml_backend_graph_compute(nullptr, graph), GGML_STATUS_FAILED);
     ggml_backend_free(stream);
 }

@@ -97,8 +97,8 @@ TEST_F(CompareStreams, EndsWithTheStatusOfAStreamThatFails) {
     const auto compared = compare_streams(*first, *second, *graph, {},
                                           [&](const NodePair& pair) { return look(pair); });
     EXPECT_EQ(compared.error().message,
-              "node 0 'node_0' f32[4,1,1,1]: computing 1 nodes on stream 'FAKE0': the backend "
-              "answered ABORTED (1)");
+              "node 0 'node_0' f32[4,1,1,1]: computing 1 nodes on stream 'FAKE0' (ADD 'node_0'): "
+              "the backend answered ABORTED (1)");
     EXPECT_EQ(compared.error().code, Errc::aborted);
     EXPECT_TRUE(seen.empty());
     EXPECT_EQ(two.live_buffers, 0);

@@ -1,6 +1,7 @@
 #include "runtime/stream.hpp"
 
 #include "core/last_error.hpp"
+#include "ops/catalogue.hpp"
 #include "runtime/device.hpp"
 #include "runtime/graph_plan.hpp"
 
@@ -18,6 +19,16 @@ Result<> answer(Status status, const Listener& listener, std::string_view what) 
     auto result = from_status(status, what);
     if (result || !listener.heard()) return result;
     return failure(result.error().code, result.error().message, ": ", last_sentence());
+}
+
+/// Where to look if the backend does not say which node failed: the first and the last.
+std::string nodes_text(const Graph& graph) {
+    const auto node = [&](int i) {
+        return text(describe_op_of(*graph.nodes[i]), " '", name_of(*graph.nodes[i]), '\'');
+    };
+    if (graph.n_nodes < 1) return {};
+    const int last = graph.n_nodes - 1;
+    return text(" (", node(0), last > 0 ? " to " : "", last > 0 ? node(last) : std::string(), ')');
 }
 
 GraphPlan* our_plan(PlanHandle plan) { return static_cast<GraphPlan*>(plan); }
@@ -63,7 +74,8 @@ Result<> compute_async(Stream& stream, Graph& graph) {
     const Status status = stream.iface.graph_compute(&stream, &graph);
     if (status == GGML_STATUS_SUCCESS) return ok();
     return answer(status, listener,
-                  text("computing ", graph.n_nodes, " nodes on stream '", name_of(stream), '\''));
+                  text("computing ", graph.n_nodes, " nodes on stream '", name_of(stream), '\'',
+                       nodes_text(graph)));
 }
 
 Result<> compute(Stream& stream, Graph& graph) {

@@ -52,7 +52,7 @@ TEST_F(StreamTest, KeepsTheStatusOfABackendAndWaitsAllTheSame) {
         EXPECT_EQ(fake.calls.back(), "synchronize");
     }
     EXPECT_EQ(compute(*stream, *graph).error().message,
-              "computing 1 nodes on stream 'FAKE0': the backend answered ABORTED (1)");
+              "computing 1 nodes on stream 'FAKE0' (NONE 'x'): the backend answered ABORTED (1)");
 }
 
 TEST_F(StreamTest, WhatABackendTellsOfWhileItIsWaitedForIsAFailure) {
