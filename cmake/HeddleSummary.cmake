@@ -1,6 +1,6 @@
 # What was found and will be built, for people.
 message(STATUS "")
-message(STATUS "Heddle ${PROJECT_VERSION}")
+message(STATUS "Heddle ${HEDDLE_VERSION}, interface of ggml ${PROJECT_VERSION}")
 message(STATUS "  build type      ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 message(STATUS "  shared          ${BUILD_SHARED_LIBS}")
 get_property(found GLOBAL PROPERTY HEDDLE_FOUND)

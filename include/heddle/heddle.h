@@ -1,4 +1,4 @@
-/// Heddle's own small C API: what went wrong, and what shall happen then.
+/// Heddle's own small C API: its version; what went wrong, and what shall happen then.
 ///
 /// The functions of `ggml*.h` and `gguf.h` say that they failed as far as their signature allows
 /// (a status, NULL, false). The sentence that says why is here.
@@ -9,6 +9,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/// The version of Heddle itself, such as "0.3.0". ggml_version() is that of the interface, which
+/// stays ggml's.
+GGML_API const char* heddle_version(void);
 
 /// What functions do that fail and have no way to report it, such as those that build tensors.
 enum heddle_error_mode GGML_ENUM_INT {

@@ -8,6 +8,7 @@
 #include "core/context.hpp"
 #include "ggml-impl.h"
 #include "ggml-threading.h"
+#include "heddle/heddle.h"
 
 using namespace heddle;
 
@@ -22,7 +23,8 @@ std::int64_t now() {
 
 }  // namespace
 
-const char* ggml_version(void) { return HEDDLE_VERSION; }
+const char* ggml_version(void) { return HEDDLE_INTERFACE_VERSION; }
+const char* heddle_version(void) { return HEDDLE_VERSION; }
 const char* ggml_commit(void) { return HEDDLE_COMMIT; }
 
 // The clock needs no set-up; programs written for ggml call this first.

@@ -2,7 +2,7 @@
 
 #include "command_tree.hpp"
 #include "commands.hpp"
-#include "ggml.h"
+#include "heddle/heddle.h"
 
 /// `heddle completion` and `heddle manual`: pages written from the command line's own definition.
 namespace heddle::tool {
@@ -254,7 +254,7 @@ void add_completion(CLI::App& app, int& status) {
     // For those who install the program.
     CLI::App* manual = app.add_subcommand("manual", "Print the manual page")->group("");
     manual->callback([&app, &status] {
-        fmt::print("{}", manual_page(describe_command(app, "heddle"), ggml_version()));
+        fmt::print("{}", manual_page(describe_command(app, "heddle"), heddle_version()));
         status = kSuccess;
     });
 }

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <string>
 #include <string_view>
 
 #include "commands.hpp"
@@ -8,6 +9,11 @@
 #include "heddle/heddle.h"
 
 namespace {
+
+std::string version_text() {
+    return fmt::format("heddle {} (commit {}), interface of ggml {}", heddle_version(),
+                       ggml_commit(), ggml_version());
+}
 
 /// Failures come back as values and are reported once; what is left to say are warnings. That the
 /// scheduler goes on without a device is said by the command that was told of the failure.
@@ -22,7 +28,7 @@ int main(int argc, char** argv) {
     using namespace heddle::tool;
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
     app.require_subcommand(1);
-    app.set_version_flag("--version", std::string("heddle ") + ggml_version());
+    app.set_version_flag("--version", version_text());
     app.footer(
         "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
         "'heddle COMMAND --help' tells more of a command.");
