@@ -13,18 +13,20 @@ extern "C" {
 
 /// What became of a plug-in.
 enum heddle_plugin_status GGML_ENUM_INT {
-    HEDDLE_PLUGIN_BUILT_IN = 0,   ///< Part of the library; registered.
-    HEDDLE_PLUGIN_LOADED = 1,     ///< Loaded and registered.
-    HEDDLE_PLUGIN_OUTRANKED = 2,  ///< Works here, but another variant of it scored higher.
-    HEDDLE_PLUGIN_REJECTED = 3,   ///< Not usable; the reason says why.
-    HEDDLE_PLUGIN_UNLOADED = 4,   ///< Was loaded, and has been taken out again.
+    HEDDLE_PLUGIN_BUILT_IN = 0,     ///< Part of the library; registered.
+    HEDDLE_PLUGIN_LOADED = 1,       ///< Loaded and registered.
+    HEDDLE_PLUGIN_OUTRANKED = 2,    ///< Works here, but another variant of it scored higher.
+    HEDDLE_PLUGIN_REJECTED = 3,     ///< Not usable; the reason says why.
+    HEDDLE_PLUGIN_UNLOADED = 4,     ///< Was loaded, and has been taken out again.
+    HEDDLE_PLUGIN_ON_REQUEST = 5,   ///< Is loaded when it is asked for by name, such as "BLAS".
+    HEDDLE_PLUGIN_PASSED_OVER = 6,  ///< Not opened, because nobody named the file; see the reason.
 };
 
 /// A record. Texts are UTF-8, never NULL, and stay valid until the process ends.
 struct heddle_plugin_info {
     const char* path;                  ///< The file; "" for a built-in backend.
-    const char* name;                  ///< Name of its registration; "" if it never gave one.
-    const char* reason;                ///< Why it is not in use; "" if it is.
+    const char* name;                  ///< Of its registration, or to ask for it by; "" if unknown.
+    const char* reason;                ///< Why it, or a device of it, is not in use; "" if all are.
     enum heddle_plugin_status status;  ///< What became of it.
     int score;                         ///< What it says it is worth here; -1 if it does not say.
     int api_version;                   ///< Plug-in interface it was built for; -1 if unknown.

@@ -8,16 +8,23 @@
 
 namespace heddle {
 
+/// Trials for all plug-ins but those that were built with this library, as long as
+/// HEDDLE_PLUGIN_TRIAL says: seconds, 0 for no trials at all.
+Loader::Trials chosen_trials();
+
+/// Where plug-ins that are loaded on request are looked for: where all are, and beside the library.
+std::vector<std::filesystem::path> on_demand_directories();
+
 /// Everything the process knows about backends.
 struct Backends {
     Registry registry;
     PluginReport report;
-    Loader loader{registry, report, &heddle_live_buffers};
+    Loader loader{registry, report, &heddle_live_buffers, chosen_trials()};
     OnDemand on_demand{registry, loader};
 };
 
-/// The process's own. The first call registers what is built in. It is never destroyed: threads of
-/// backends may run until the very end.
+/// The process's own. The first call registers what is built in, and loads what HEDDLE_BACKENDS
+/// asks for. It is never destroyed: threads of backends may run until the very end.
 Backends& backends();
 
 /// Registers the backends this library was linked with, accelerators before the processor.

@@ -100,6 +100,54 @@ TEST(RegistryApi, LoadsADirectoryAndTheFileNamedInTheEnvironment) {
     ggml_backend_unload(other);
 }
 
+TEST(RegistryApi, LoadsEveryFileOfAListButTheBrokenOnes) {
+    const Directory directory, elsewhere;
+    const auto good = elsewhere.put("good", "good.so"), other = elsewhere.put("other", "a:b.so"),
+               aborting = elsewhere.put("aborting", "aborting.so");
+    setenv("GGML_BACKEND_PATH",
+           (aborting.native() + ":/no/such/plugin.so::" + good.native()).c_str(), 1);
+    ggml_backend_load_all_from_path(directory.path().c_str());
+    setenv("GGML_BACKEND_PATH", other.c_str(), 1);  // one file, whatever its name
+    ggml_backend_load_all_from_path(directory.path().c_str());
+    unsetenv("GGML_BACKEND_PATH");
+    EXPECT_EQ(info_of("/no/such/plugin.so").status, HEDDLE_PLUGIN_REJECTED);
+    EXPECT_THAT(info_of(aborting).reason, HasSubstr("ended with SIGABRT while it was loaded"));
+    for (const char* name : {"good", "other"}) {
+        const ggml_backend_reg_t loaded = ggml_backend_reg_by_name(name);
+        EXPECT_NE(loaded, nullptr) << name;
+        ggml_backend_unload(loaded);
+    }
+}
+
+TEST(RegistryApi, ListsWithoutLoadingWhatIsThereOnRequest) {
+    const Directory directory;
+    const auto path = directory.put("good", "libggml-blas.so");
+    ggml_backend_load_all_from_path(directory.path().c_str());
+    EXPECT_EQ(info_of(path).status, HEDDLE_PLUGIN_ON_REQUEST);
+    EXPECT_STREQ(info_of(path).name, "blas");
+    EXPECT_EQ(ggml_backend_reg_by_name("good"), nullptr);
+    EXPECT_STREQ(heddle_plugin_status_name(HEDDLE_PLUGIN_ON_REQUEST), "on request");
+    EXPECT_STREQ(heddle_plugin_status_name(HEDDLE_PLUGIN_PASSED_OVER), "passed over");
+}
+
+TEST(RegistryApi, RefusesTablesThatLackWhatIsRequired) {
+    test::FakeBackend backend("Incomplete");
+    backend.handle()->iface.get_device = nullptr;
+    ggml_backend_register(backend.handle());
+    EXPECT_STREQ(heddle_last_error(),
+                 "ggml_backend_register: this backend: has no get_device in its table of the "
+                 "backend");
+    EXPECT_EQ(ggml_backend_reg_by_name("Incomplete"), nullptr);
+    test::FakeBackend other("Other");
+    const ggml_backend_dev_t device = other.device(0);
+    device->iface.get_buffer_type = nullptr;
+    ggml_backend_device_register(device);
+    EXPECT_STREQ(heddle_last_error(),
+                 "ggml_backend_device_register: this device: has no get_buffer_type in its table "
+                 "of the device");
+    EXPECT_EQ(ggml_backend_dev_by_name("Other0"), nullptr);
+}
+
 TEST(RegistryApi, SurvivesADirectoryFullOfRubbish) {
     const Directory directory;
     directory.write("libggml-cuda.so", "text");

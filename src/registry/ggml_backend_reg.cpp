@@ -15,6 +15,7 @@
 #include "heddle/plugins.h"
 #include "registry/backends.hpp"
 #include "registry/search.hpp"
+#include "registry/table_check.hpp"
 
 using namespace heddle;
 
@@ -45,16 +46,33 @@ Result<std::size_t> checked_index(std::string_view function, std::size_t index, 
 /// A device by its name, or by a request such as "sim:devices=2"; null if there is none.
 Result<OnDemand::Answer> answer_request(const char* name) {
     if (!OnDemand::is_request(name)) return OnDemand::Answer{};
-    auto directories = default_search_directories();
-    directories.push_back(own_directory());
-    return backends().on_demand.fulfil(name, directories);
+    return backends().on_demand.fulfil(name, on_demand_directories());
+}
+
+/// Loads what GGML_BACKEND_PATH names: a file, or several with colons between them.
+void load_named_files(std::string_view list) {
+    std::error_code ignored;
+    const bool is_one = std::filesystem::exists(list, ignored);  // its name may have a colon
+    while (!list.empty()) {
+        const std::size_t end = is_one ? list.size() : std::min(list.find(':'), list.size());
+        const std::filesystem::path path = list.substr(0, end);
+        list.remove_prefix(std::min(end + 1, list.size()));
+        if (path.empty()) continue;
+        if (auto loaded = backends().loader.load(path); !loaded) {
+            log_line(GGML_LOG_LEVEL_WARN, "GGML_BACKEND_PATH: ", loaded.error().message);
+        }
+    }
 }
 
 }  // namespace
 
 void ggml_backend_register(ggml_backend_reg_t reg) {
     done_or_reported([&]() -> Result<> {
-        if (reg != nullptr) backends().registry.add(reg);
+        if (reg == nullptr) return ok();
+        if (auto checked = check_tables(reg); !checked) {
+            return std::move(checked).error().within("ggml_backend_register: this backend");
+        }
+        backends().registry.add(reg);
         return ok();
     });
 }
@@ -62,6 +80,9 @@ void ggml_backend_register(ggml_backend_reg_t reg) {
 void ggml_backend_device_register(ggml_backend_dev_t device) {
     done_or_reported([&]() -> Result<> {
         HEDDLE_TRY(capi::require(device, "ggml_backend_device_register", "the device"));
+        if (auto checked = check_tables(device); !checked) {
+            return std::move(checked).error().within("ggml_backend_device_register: this device");
+        }
         backends().registry.add(device);
         return ok();
     });
@@ -157,10 +178,12 @@ void ggml_backend_load_all_from_path(const char* dir_path) {
     done_or_reported([&]() -> Result<> {
         const auto directories = dir_path != nullptr ? std::vector<std::filesystem::path>{dir_path}
                                                      : default_search_directories();
-        backends().loader.load_all(directories);
-        const char* one_more = std::getenv("GGML_BACKEND_PATH");
-        if (one_more == nullptr || *one_more == '\0') return ok();
-        HEDDLE_TRY(backends().loader.load(one_more));
+        Loader& loader = backends().loader;
+        loader.load_all(directories);
+        if (dir_path == nullptr) loader.load_others(plugin_directories());
+        const auto on_request = dir_path != nullptr ? directories : on_demand_directories();
+        for (std::string_view name : OnDemand::names()) loader.note_on_request(name, on_request);
+        if (const char* more = std::getenv("GGML_BACKEND_PATH")) load_named_files(more);
         return ok();
     });
 }
@@ -210,6 +233,10 @@ const char* heddle_plugin_status_name(enum heddle_plugin_status status) {
             return "rejected";
         case HEDDLE_PLUGIN_UNLOADED:
             return "unloaded";
+        case HEDDLE_PLUGIN_ON_REQUEST:
+            return "on request";
+        case HEDDLE_PLUGIN_PASSED_OVER:
+            return "passed over";
     }
     return "unknown";
 }

@@ -1,6 +1,7 @@
 #include "registry/loader.hpp"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,10 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "registry/on_demand.hpp"
 #include "registry/search.hpp"
+#include "registry/table_check.hpp"
+#include "registry/trial.hpp"
 
 namespace heddle {
 
@@ -30,9 +34,10 @@ struct Loader::Candidate {
 
 namespace {
 
-constexpr std::array<std::string_view, 15> kPluginNames{
-    "blas",   "zendnn",  "cann",   "cuda",    "hip",  "metal",    "rpc", "sycl",
-    "vulkan", "virtgpu", "opencl", "hexagon", "musa", "openvino", "cpu"};
+/// BLAS is loaded on request.
+constexpr std::array<std::string_view, 14> kPluginNames{
+    "zendnn", "cann",    "cuda",   "hip",     "metal", "rpc",      "sycl",
+    "vulkan", "virtgpu", "opencl", "hexagon", "musa",  "openvino", "cpu"};
 
 /// Calls into a plug-in; what it throws is an error.
 template <class Function>
@@ -55,11 +60,48 @@ bool linked_already(const fs::path& path) {
     return !is_plugin;
 }
 
+bool is_or_varies(std::string_view name, std::string_view known) {
+    return name == known || (name.starts_with(known) && name[known.size()] == '-');
+}
+
+/// Whether a file of this short name is looked for by it, or is no plug-in but what plug-ins are
+/// linked with.
+bool is_known(std::string_view name) {
+    const auto same = [&](std::string_view known) { return is_or_varies(name, known); };
+    const auto on_demand = OnDemand::names();
+    return name == "base" || std::any_of(kPluginNames.begin(), kPluginNames.end(), same) ||
+           std::any_of(on_demand.begin(), on_demand.end(), same);
+}
+
+/// Whether the file is in this process.
+bool is_open(const fs::path& path) {
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (handle != nullptr) dlclose(handle);
+    return handle != nullptr;
+}
+
 }  // namespace
 
 std::span<const std::string_view> plugin_names() { return kPluginNames; }
 
+/// One file is tried once, unless it has changed since: a plug-in that hangs costs its time once.
+Result<> Loader::pass_trial(const fs::path& path) {
+    if (trials_.limit.count() <= 0 || is_open(path)) return ok();
+    if (trials_.is_ours != nullptr && trials_.is_ours(path)) return ok();
+    struct stat status = {};
+    if (stat(path.c_str(), &status) != 0) return try_loading(path, trials_.limit);
+    const FileState file{status.st_dev, status.st_ino, static_cast<std::uintmax_t>(status.st_size),
+                         status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+    const auto known = verdicts_.find(path);
+    if (known != verdicts_.end() && known->second.file == file) return known->second.outcome;
+    auto outcome = try_loading(path, trials_.limit);
+    verdicts_.insert_or_assign(path, Verdict{file, outcome});
+    return outcome;
+}
+
 Result<Loader::Candidate> Loader::open(const fs::path& path) {
+    if (path.has_parent_path()) HEDDLE_TRY(check_shared_library(path));
+    HEDDLE_TRY(pass_trial(path));
     HEDDLE_TRY_ASSIGN(SharedLibrary library, SharedLibrary::open(path));
     Candidate candidate{path, std::make_shared<SharedLibrary>(std::move(library)), {}, -1};
     if (auto* score = candidate.library->function<int()>("ggml_backend_score")) {
@@ -88,13 +130,15 @@ Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
                        " of the plug-in interface, this library has version ",
                        GGML_BACKEND_API_VERSION);
     }
+    HEDDLE_TRY(check_tables(registration));
     const std::string name(name_of(registration));
     const ggml_backend_reg_t namesake = registry_.find_registration(name);
     if (!asked_for && namesake != nullptr && namesake != registration) {
         return invalid("was not needed: a backend named ", name, " is registered already");
     }
     // Nothing fails for want of memory once it is registered.
-    PluginRecord record = candidate.record(HEDDLE_PLUGIN_LOADED, name, {});
+    PluginRecord record =
+        candidate.record(HEDDLE_PLUGIN_LOADED, name, usable_devices(registration).left_out);
     report_.make_room();
     if (registry_.add(registration, candidate.library, candidate.path.native())) {
         log_line(GGML_LOG_LEVEL_INFO, "loaded ", name, " from ", candidate.path.native());
@@ -123,7 +167,8 @@ bool Loader::trusted(const fs::path& path) {
     for (const fs::path& part : {path.parent_path(), path}) {
         const std::string reason = distrust(part);
         if (reason.empty()) continue;
-        reject({path, nullptr, {}, -1}, invalid("was passed over: ", reason));
+        report_.note(
+            Candidate{path, nullptr, {}, -1}.record(HEDDLE_PLUGIN_PASSED_OVER, {}, reason));
         log_line(GGML_LOG_LEVEL_WARN, path.native(), ": was passed over: ", reason);
         return false;
     }
@@ -196,6 +241,27 @@ ggml_backend_reg_t Loader::load_best(std::string_view name, Directories director
 
 void Loader::load_all(Directories directories) {
     for (std::string_view name : kPluginNames) load_best(name, directories);
+}
+
+void Loader::load_others(Directories directories) {
+    const std::lock_guard lock(mutex_);
+    for (const fs::path& directory : directories) {
+        for (const fs::path& path : plugin_files_in(directory)) {
+            if (is_known(plugin_name_in(path)) || !trusted(path) || linked_already(path)) continue;
+            (void)open_and_start(path, false);  // the report has the reason
+        }
+    }
+}
+
+void Loader::note_on_request(std::string_view name, Directories directories) {
+    for (const fs::path& directory : directories) {
+        const fs::path path = directory / plugin_file_name(name);
+        std::error_code ignored;
+        if (!fs::exists(path, ignored)) continue;
+        report_.note_if_new({path.native(), std::string(name), HEDDLE_PLUGIN_ON_REQUEST,
+                             "is loaded when it is asked for by name", -1, -1});
+        return;
+    }
 }
 
 Result<> Loader::unload(ggml_backend_reg_t registration) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -24,9 +27,17 @@ public:
     /// Counts the buffers alive that belong to devices of a backend.
     using CountBuffers = long (*)(ggml_backend_reg_t registration);
 
+    /// Which plug-ins are loaded in a child process first, to see whether they come back.
+    struct Trials {
+        std::chrono::milliseconds limit{0};                            ///< 0: none is
+        bool (*is_ours)(const std::filesystem::path& path) = nullptr;  ///< files that need no trial
+    };
+
     /// Without `count_buffers` nothing is known to be alive when a backend is unloaded.
+    Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers, Trials trials)
+        : registry_(registry), report_(report), count_buffers_(count_buffers), trials_(trials) {}
     Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers = nullptr)
-        : registry_(registry), report_(report), count_buffers_(count_buffers) {}
+        : Loader(registry, report, count_buffers, Trials()) {}
 
     /// Loads one file because somebody named it. A plug-in that is loaded already gives the same
     /// registration again.
@@ -37,8 +48,15 @@ public:
     /// that works. Files that somebody else may have put there are passed over.
     ggml_backend_reg_t load_best(std::string_view name, Directories directories);
 
-    /// `load_best` for every plug-in there can be, accelerators before the processor.
+    /// `load_best` for every plug-in with a well-known name, accelerators before the processor.
     void load_all(Directories directories);
+
+    /// Loads every plug-in of `directories` that has no name `load_all` knows, in the order of
+    /// names.
+    void load_others(Directories directories);
+
+    /// Notes where the plug-in `name`, which is loaded on request, would come from.
+    void note_on_request(std::string_view name, Directories directories);
 
     /// Takes a backend out and closes its library, unless something of it is known to be alive.
     Result<> unload(ggml_backend_reg_t registration);
@@ -46,7 +64,19 @@ public:
 private:
     struct Candidate;
 
-    static Result<Candidate> open(const std::filesystem::path& path);
+    /// A file as it was at some moment.
+    struct FileState {
+        std::uintmax_t device, number, size;
+        std::int64_t changed;  ///< nanoseconds
+        bool operator==(const FileState&) const = default;
+    };
+    struct Verdict {
+        FileState file;
+        Result<> outcome;
+    };
+
+    Result<Candidate> open(const std::filesystem::path& path);
+    Result<> pass_trial(const std::filesystem::path& path);
     Result<ggml_backend_reg_t> start(Candidate& candidate, bool asked_for);
     Result<ggml_backend_reg_t> open_and_start(const std::filesystem::path& path, bool asked_for);
     void reject(const Candidate& candidate, const Error& error);
@@ -56,6 +86,8 @@ private:
     Registry& registry_;
     PluginReport& report_;
     CountBuffers count_buffers_;
+    const Trials trials_;
+    std::map<std::filesystem::path, Verdict> verdicts_;
     std::recursive_mutex mutex_;
 };
 

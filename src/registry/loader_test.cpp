@@ -144,8 +144,9 @@ TEST_F(LoaderTest, TheFirstDirectoryWins) {
 
 TEST_F(LoaderTest, LoadsAllKnownNamesAcceleratorsFirst) {
     directory_.put("good", "libggml-cpu.so");
-    directory_.put("other", "libggml-blas.so");
+    directory_.put("other", "libggml-cuda.so");
     directory_.put("score_5", "libggml-unknown.so");
+    directory_.put("score_9", "libggml-blas.so");
     const std::vector<fs::path> directories{directory_.path()};
     loader_.load_all(directories);
     const auto now = registry_.picture();
@@ -154,8 +155,64 @@ TEST_F(LoaderTest, LoadsAllKnownNamesAcceleratorsFirst) {
     EXPECT_EQ(name_of(now->entries[1].registration), "good");
     loader_.load_all(directories);  // once more changes nothing
     EXPECT_EQ(registry_.picture()->entries.size(), 2u);
-    EXPECT_EQ(plugin_names().size(), 15u);
+    EXPECT_EQ(plugin_names().size(), 14u);
     EXPECT_EQ(plugin_names().back(), "cpu");
+}
+
+TEST_F(LoaderTest, LoadsOtherPluginsOfADirectoryInTheOrderOfTheirNames) {
+    directory_.put("other", "libggml-weft.so");
+    directory_.put("good", "libggml-loom.so");
+    directory_.put("score_5", "libggml-loom-b.so");
+    const auto none = directory_.write("libggml-none.so", "text");
+    // Looked for by their names, on request, or no plug-ins at all.
+    for (const char* known : {"libggml-cuda.so", "libggml-cpu-a.so", "libggml-blas.so",
+                              "libggml-sim-b.so", "libggml-base.so", "libggml.so", "loom.so"}) {
+        directory_.put("score_9", known);
+    }
+    const std::vector<fs::path> directories{directory_.path(), "/no/such/directory"};
+    loader_.load_others(directories);
+    loader_.load_others(directories);  // once more changes nothing
+    const auto now = registry_.picture();
+    ASSERT_EQ(now->entries.size(), 3u);
+    EXPECT_EQ(name_of(now->entries[0].registration), "score_5");
+    EXPECT_EQ(name_of(now->entries[1].registration), "good");
+    EXPECT_EQ(name_of(now->entries[2].registration), "other");
+    EXPECT_EQ(record(none).reason, "is not a shared library");
+    EXPECT_EQ(report_.records().size(), 4u);
+}
+
+TEST_F(LoaderTest, ListsWhatIsLoadedOnRequestUntilItIs) {
+    const std::vector<fs::path> directories{"/no/such/directory", directory_.path()};
+    loader_.note_on_request("sim", directories);
+    EXPECT_TRUE(report_.records().empty());
+    const auto path = directory_.put("sim", "libggml-sim.so");
+    loader_.note_on_request("sim", directories);
+    EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_ON_REQUEST);
+    EXPECT_EQ(record(path).name, "sim");
+    EXPECT_FALSE(test::is_open(path));
+    ASSERT_NE(best("sim"), nullptr);
+    loader_.note_on_request("sim", directories);
+    EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_LOADED);
+}
+
+TEST_F(LoaderTest, NamesTheMemberThatATableLacks) {
+    EXPECT_EQ(refusal(directory_.put("no_count", "no_count.so")),
+              "has no get_device_count in its table of the backend");
+    EXPECT_EQ(refusal(directory_.put("unnamed", "unnamed.so")), "does not say its name");
+    EXPECT_EQ(refusal(directory_.put("many", "many.so")),
+              "claims to have 1000000 devices, more than 4096");
+    EXPECT_TRUE(registry_.picture()->entries.empty());
+}
+
+TEST_F(LoaderTest, LeavesOutADeviceWhoseTableLacksSomethingAndKeepsTheOthers) {
+    const auto path = directory_.put("half_table", "half_table.so");
+    const auto loaded = loader_.load(path);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ASSERT_EQ(registry_.picture()->devices.size(), 1u);
+    EXPECT_NE(registry_.find_device("half_table0"), nullptr);
+    EXPECT_EQ(record(path).reason,
+              "device 1 of 2 was left out: it has no supports_op in its table "
+              "of the device");
 }
 
 TEST_F(LoaderTest, DoesNotLoadUnaskedWhatIsThereByName) {
@@ -172,6 +229,7 @@ TEST_F(LoaderTest, PassesOverFilesThatEverybodyCanWriteUnlessAskedForThem) {
     fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
     EXPECT_EQ(best("cpu"), nullptr);
     EXPECT_THAT(record(path).reason, HasSubstr("can be written by everybody"));
+    EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_PASSED_OVER);
     const auto loaded = loader_.load(path);
     ASSERT_TRUE(loaded);
     EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_LOADED);

@@ -8,9 +8,9 @@
 namespace heddle {
 namespace {
 
-/// Short names of these plug-ins. Only they are loaded by a lookup: a mistyped device name must not
-/// make the library run code from some file.
-constexpr std::array<std::string_view, 1> kNames{"sim"};
+/// Short names of these plug-ins: one more is one more entry. Only they are loaded by a lookup: a
+/// mistyped device name must not make the library run code from some file.
+constexpr std::array<std::string_view, 2> kNames{"blas", "sim"};
 
 std::string_view plugin_part(std::string_view request) {
     return request.substr(0, request.find(':'));
@@ -30,6 +30,25 @@ bool knows(const Registry::Picture& picture, ggml_backend_reg_t registration) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> OnDemand::names() { return kNames; }
+
+std::vector<std::string> OnDemand::split(std::string_view list) {
+    std::vector<std::string> requests;
+    while (!list.empty()) {
+        const std::size_t end = std::min(list.find(','), list.size());
+        const std::string_view part = list.substr(0, end);
+        list.remove_prefix(std::min(end + 1, list.size()));
+        const bool continues = !requests.empty() && !is_request(part) &&
+                               requests.back().find(':') != std::string::npos;
+        if (continues) {
+            requests.back().append(",").append(part);
+        } else if (!part.empty()) {
+            requests.emplace_back(part);
+        }
+    }
+    return requests;
+}
 
 bool OnDemand::is_request(std::string_view name) { return !name_in_list(name).empty(); }
 

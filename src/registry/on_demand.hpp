@@ -2,8 +2,10 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 #include "registry/loader.hpp"
@@ -11,7 +13,8 @@
 
 namespace heddle {
 
-/// Plug-ins that nobody sees until they are asked for by name, such as the simulated device.
+/// Plug-ins that are loaded only when they are asked for by name: the simulated device, and BLAS,
+/// which clients would otherwise take for an accelerator and lose by.
 ///
 /// A request is the plug-in's short name, perhaps with parameters behind a colon: "sim",
 /// "sim:devices=2,mem=4G". The first one loads the plug-in. Parameters go to its function
@@ -27,8 +30,15 @@ public:
         ggml_backend_dev_t device = nullptr;  ///< the first that the request brought about
     };
 
+    /// Short names of these plug-ins.
+    static std::span<const std::string_view> names();
+
     /// Whether a name is a request for such a plug-in.
     static bool is_request(std::string_view name);
+
+    /// The requests in a list such as "blas,sim:devices=2,mem=4G". Parameters have commas too: what
+    /// is no plug-in's name belongs to the parameters before it, if there are any.
+    static std::vector<std::string> split(std::string_view list);
 
     /// Fulfils a request from files in `directories`.
     Result<Answer> fulfil(std::string_view request, Loader::Directories directories);

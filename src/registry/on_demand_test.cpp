@@ -28,10 +28,20 @@ protected:
 TEST_F(OnDemandTest, OnlyListedNamesAreRequests) {
     EXPECT_TRUE(OnDemand::is_request("sim"));
     EXPECT_TRUE(OnDemand::is_request("SIM:devices=2"));
+    EXPECT_TRUE(OnDemand::is_request("BLAS"));
     EXPECT_FALSE(OnDemand::is_request("simulator"));
     EXPECT_FALSE(OnDemand::is_request("cuda:0"));
     EXPECT_FALSE(OnDemand::is_request(""));
     EXPECT_EQ(ask("cuda").error().message, "there is no plug-in for 'cuda'");
+}
+
+TEST_F(OnDemandTest, AListOfRequestsMayHaveParametersWithCommas) {
+    using testing::ElementsAre;
+    EXPECT_THAT(OnDemand::split(""), ElementsAre());
+    EXPECT_THAT(OnDemand::split(",blas,,"), ElementsAre("blas"));
+    EXPECT_THAT(OnDemand::split("sim:devices=2,mem=1G,BLAS,loom"),
+                ElementsAre("sim:devices=2,mem=1G", "BLAS", "loom"));
+    EXPECT_THAT(OnDemand::split("blas,sim:2"), ElementsAre("blas", "sim:2"));
 }
 
 TEST_F(OnDemandTest, LoadsThePluginWithTheParametersOfTheRequest) {

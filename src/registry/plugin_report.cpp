@@ -12,16 +12,25 @@ bool in_use(const PluginRecord& record) {
 
 }  // namespace
 
-void PluginReport::note(PluginRecord record) {
-    const std::lock_guard lock(mutex_);
-    const auto known = std::find_if(records_.begin(), records_.end(), [&](const PluginRecord& old) {
+std::vector<PluginRecord>::iterator PluginReport::find(const PluginRecord& record) {
+    return std::find_if(records_.begin(), records_.end(), [&](const PluginRecord& old) {
         return old.path == record.path && (!old.path.empty() || old.name == record.name);
     });
+}
+
+void PluginReport::note(PluginRecord record) {
+    const std::lock_guard lock(mutex_);
+    const auto known = find(record);
     if (known == records_.end()) {
         records_.push_back(std::move(record));
     } else if (in_use(record) || !in_use(*known)) {
         *known = std::move(record);
     }
+}
+
+void PluginReport::note_if_new(PluginRecord record) {
+    const std::lock_guard lock(mutex_);
+    if (find(record) == records_.end()) records_.push_back(std::move(record));
 }
 
 void PluginReport::make_room() {

@@ -29,6 +29,9 @@ public:
     /// A file that is in use stays so in the report, whatever a later attempt on it says.
     void note(PluginRecord record);
 
+    /// Adds a record unless the file has one.
+    void note_if_new(PluginRecord record);
+
     /// Room for one more record: the next `note` needs no memory then.
     void make_room();
 
@@ -39,6 +42,10 @@ public:
     std::vector<PluginRecord> records() const;
 
 private:
+    /// The record of the same file or built-in name; the end if there is none. Called with the
+    /// lock.
+    std::vector<PluginRecord>::iterator find(const PluginRecord& record);
+
     mutable std::mutex mutex_;
     std::vector<PluginRecord> records_;
 };

@@ -3,23 +3,24 @@
 #include <algorithm>
 
 #include "core/log.hpp"
+#include "registry/table_check.hpp"
 
 namespace heddle {
 namespace {
 
 using Picture = Registry::Picture;
 
-/// Asks a backend for all its devices.
-std::vector<Registry::Listed> devices_of(ggml_backend_reg_t registration) {
+/// Asks a backend for all its devices. Those that could not be used are left out.
+std::vector<Registry::Listed> devices_of(ggml_backend_reg_t registration, std::string_view origin) {
+    const UsableDevices usable = usable_devices(registration);
+    if (!usable.left_out.empty()) {
+        log_line(GGML_LOG_LEVEL_WARN, origin, origin.empty() ? "" : ": ", name_of(registration),
+                 ": ", usable.left_out);
+    }
     std::vector<Registry::Listed> devices;
-    const std::size_t count = registration->iface.get_device_count(registration);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (ggml_backend_dev_t device = registration->iface.get_device(registration, i)) {
-            devices.push_back({device, device->reg, registration});
-        } else {
-            log_line(GGML_LOG_LEVEL_WARN, name_of(registration), ": device ", i, " of ", count,
-                     " is NULL and was left out");
-        }
+    devices.reserve(usable.devices.size());
+    for (ggml_backend_dev_t device : usable.devices) {
+        devices.push_back({device, device->reg, registration});
     }
     return devices;
 }
@@ -78,7 +79,7 @@ bool Registry::publish(const Change& change) {
 }
 
 bool Registry::add(ggml_backend_reg_t registration, Library library, std::string origin) {
-    const auto devices = devices_of(registration);
+    const auto devices = devices_of(registration, origin);
     return publish([&](Picture& picture) {
         if (entry_of(picture, registration) != picture.entries.end()) return false;
         picture.entries.push_back({registration, library, origin});
@@ -96,7 +97,7 @@ void Registry::add(ggml_backend_dev_t device) {
 }
 
 void Registry::refresh(ggml_backend_reg_t registration) {
-    const auto devices = devices_of(registration);
+    const auto devices = devices_of(registration, {});
     publish([&](Picture& picture) {
         std::erase_if(picture.devices,
                       [&](const Listed& listed) { return listed.source == registration; });

@@ -13,9 +13,31 @@
 namespace heddle {
 namespace fs = std::filesystem;
 
-std::vector<fs::path> default_search_directories() {
+namespace {
+
+constexpr std::string_view kBeginning = "libggml-", kEnd = ".so";
+
+/// Regular files in `directory` whose names begin and end like this, sorted.
+std::vector<fs::path> files_in(const fs::path& directory, std::string_view beginning) {
+    std::vector<fs::path> found;
+    // Not a directory_iterator: that one ends the program when it runs out of memory.
+    const auto close = [](DIR* open) { closedir(open); };
+    const std::unique_ptr<DIR, decltype(close)> open(opendir(directory.c_str()), close);
+    while (const dirent* entry = open != nullptr ? readdir(open.get()) : nullptr) {
+        const std::string_view name = entry->d_name;
+        if (!name.starts_with(beginning) || !name.ends_with(kEnd)) continue;
+        fs::path path = directory / name;
+        std::error_code ignored;
+        if (fs::is_regular_file(path, ignored)) found.push_back(std::move(path));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+}  // namespace
+
+std::vector<fs::path> plugin_directories() {
     std::vector<fs::path> directories;
-    std::error_code code;
 #ifdef GGML_BACKEND_DIR
     directories.emplace_back(GGML_BACKEND_DIR);
 #endif
@@ -25,6 +47,12 @@ std::vector<fs::path> default_search_directories() {
         directories.push_back(own / HEDDLE_PLUGIN_SUBDIRECTORY);
     }
 #endif
+    return directories;
+}
+
+std::vector<fs::path> default_search_directories() {
+    std::vector<fs::path> directories = plugin_directories();
+    std::error_code code;
     if (fs::path program = fs::read_symlink("/proc/self/exe", code); !code) {
         directories.push_back(program.parent_path());
     }
@@ -49,23 +77,20 @@ fs::path own_directory() {
     return fs::absolute(info.dli_fname, code).parent_path();
 }
 
-std::string plugin_file_name(std::string_view name) { return text("libggml-", name, ".so"); }
+std::string plugin_file_name(std::string_view name) { return text(kBeginning, name, kEnd); }
+
+std::string plugin_name_in(const fs::path& path) {
+    const std::string file = path.filename().native();
+    if (!file.starts_with(kBeginning) || !file.ends_with(kEnd)) return {};
+    return file.substr(kBeginning.size(), file.size() - kBeginning.size() - kEnd.size());
+}
 
 std::vector<fs::path> variants_in(const fs::path& directory, std::string_view name) {
-    const std::string beginning = text("libggml-", name, "-");
-    std::vector<fs::path> found;
-    // Not a directory_iterator: that one ends the program when it runs out of memory.
-    const auto close = [](DIR* open) { closedir(open); };
-    const std::unique_ptr<DIR, decltype(close)> open(opendir(directory.c_str()), close);
-    while (const dirent* entry = open != nullptr ? readdir(open.get()) : nullptr) {
-        const std::string_view name_here = entry->d_name;
-        if (!name_here.starts_with(beginning) || !name_here.ends_with(".so")) continue;
-        fs::path path = directory / name_here;
-        std::error_code ignored;
-        if (fs::is_regular_file(path, ignored)) found.push_back(std::move(path));
-    }
-    std::sort(found.begin(), found.end());
-    return found;
+    return files_in(directory, text(kBeginning, name, "-"));
+}
+
+std::vector<fs::path> plugin_files_in(const fs::path& directory) {
+    return files_in(directory, kBeginning);
 }
 
 std::string distrust(const fs::path& path) {

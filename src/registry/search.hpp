@@ -7,9 +7,13 @@
 
 namespace heddle {
 
-/// Where plug-ins are looked for if nobody says where: the directory chosen when the library was
-/// built, the one for plug-ins of this version beside the library, the program's own, the current
-/// one. Those that cannot be found out are left out.
+/// Directories for plug-ins of this very version: the one chosen when the library was built, and
+/// the one beside the library that carries its version. Whatever plug-in lies there is meant for
+/// us.
+std::vector<std::filesystem::path> plugin_directories();
+
+/// Where plug-ins are looked for if nobody says where: `plugin_directories()`, the program's own,
+/// the current one. Those that cannot be found out are left out.
 std::vector<std::filesystem::path> default_search_directories();
 
 /// The directory this library lies in; empty if the system does not say.
@@ -23,6 +27,12 @@ std::string plugin_file_name(std::string_view name);
 /// directory has none.
 std::vector<std::filesystem::path> variants_in(const std::filesystem::path& directory,
                                                std::string_view name);
+
+/// All files in `directory` that are named like plug-ins ("libggml-loom.so"), sorted by name.
+std::vector<std::filesystem::path> plugin_files_in(const std::filesystem::path& directory);
+
+/// The short name in a plug-in's file name: "loom" of "libggml-loom.so"; empty for other names.
+std::string plugin_name_in(const std::filesystem::path& path);
 
 /// Why nothing should be loaded from `path` unasked: somebody other than its user and the system's
 /// administrator could have put it there. Empty if it looks fine, or is not there.

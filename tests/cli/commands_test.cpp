@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
@@ -36,8 +37,41 @@ protected:
         return value;
     }
 
+    /// What `devices --json` says of the plug-in with this name, or with this in its path; null if
+    /// nothing.
+    static json plugin_record(const std::string& words, const std::vector<std::string>& more = {}) {
+        std::vector<std::string> command{"devices", "--json"};
+        command.insert(command.end(), more.begin(), more.end());
+        const json all = parsed(command);
+        for (const json& record : all["plugins"]) {
+            const std::string path = record["path"];
+            if (record["name"] == words || path.find(words) != std::string::npos) return record;
+        }
+        return nullptr;
+    }
+
+    /// A plug-in of the tests, such as "good", where this test has its files.
+    std::string put_plugin(const std::string& plugin, const std::string& as) const {
+        std::filesystem::copy_file(std::string(HEDDLE_TEST_PLUGINS "/") + plugin + ".so", path(as));
+        return path(as);
+    }
+
 private:
     Directory directory_;
+};
+
+/// A variable of the environment, for the time of a test.
+class Variable {
+public:
+    Variable(const char* name, const std::string& value) : name_(name) {
+        setenv(name, value.c_str(), 1);
+    }
+    ~Variable() { unsetenv(name_); }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+
+private:
+    const char* name_;
 };
 
 TEST_F(Commands, EveryOneHasHelp) {
@@ -49,7 +83,9 @@ TEST_F(Commands, EveryOneHasHelp) {
     }
     EXPECT_THAT(printed({"manual", "--help"}), HasSubstr("Usage:"));  // for packagers: not listed
     EXPECT_THAT(all, HasSubstr("Exit status:"));
-    EXPECT_THAT(printed({"--version"}), StartsWith("heddle "));
+    EXPECT_THAT(printed({"--version"}),
+                testing::MatchesRegex("heddle [0-9.]+ \\(commit [0-9a-z]+\\), interface of ggml "
+                                      "[0-9.]+\n"));
 }
 
 TEST_F(Commands, DevicesListsTheProcessor) {
@@ -68,9 +104,8 @@ TEST_F(Commands, DevicesListsTheProcessor) {
 TEST_F(Commands, DevicesTellsAllIfAskedTo) {
     // A plug-in that is none.
     write_content(path("libggml-loom.so"), "threads");
-    setenv("GGML_BACKEND_PATH", path("libggml-loom.so").c_str(), 1);
+    const Variable variable("GGML_BACKEND_PATH", path("libggml-loom.so"));
     const std::string text = printed({"devices", "-v"});
-    unsetenv("GGML_BACKEND_PATH");
     EXPECT_THAT(text, HasSubstr("\nCPU\n"));
     for (const char* line :
          {"  memory +[0-9.]+ [KMGT]iB, [0-9.]+ [KMGT]iB free\n",
@@ -80,6 +115,96 @@ TEST_F(Commands, DevicesTellsAllIfAskedTo) {
         EXPECT_THAT(text, testing::ContainsRegex(line));
     }
     EXPECT_THAT(printed({"devices"}), testing::Not(HasSubstr("features")));
+}
+
+TEST_F(Commands, DevicesListsTheProcessorAloneWhereThereIsNothingElse) {
+    const json all = parsed({"devices", "--json"});
+    for (const json& record : all["plugins"]) {
+        if (record["status"] == "loaded") GTEST_SKIP() << "this machine has more devices";
+    }
+    ASSERT_EQ(all["devices"].size(), 1u);
+    EXPECT_EQ(all["devices"][0]["name"], "CPU");
+}
+
+TEST_F(Commands, DevicesNamesThePluginsThatAreLoadedOnRequest) {
+    const json sim = plugin_record("sim");
+    if (sim.is_null()) GTEST_SKIP() << "built without plug-ins";
+    EXPECT_EQ(sim["status"], "on request");
+    EXPECT_EQ(sim["reason"], "is loaded when it is asked for by name");
+    EXPECT_THAT(printed({"devices", "-v"}),
+                testing::ContainsRegex("\nsim +on request +[^ ]*libggml-sim.so"));
+    const Variable variable("HEDDLE_BACKENDS", "sim:devices=2,mem=1G");
+    const std::string text = printed({"devices", "-v"});
+    EXPECT_THAT(text, testing::ContainsRegex("\nSIM1 +gpu +1.0 GiB"));
+    EXPECT_THAT(text, testing::ContainsRegex("\nSIM +loaded +[^ ]*libggml-sim.so"));
+}
+
+TEST_F(Commands, SayWhatInAListOfRequestsIsNotThere) {
+    const Variable variable("HEDDLE_BACKENDS", "loom");
+    const Outcome outcome = heddle({"devices"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "HEDDLE_BACKENDS: there is no plug-in for 'loom'\n");
+}
+
+TEST_F(Commands, BlasComesWhenItIsNamed) {
+    if (plugin_record("blas").is_null()) GTEST_SKIP() << "there is no BLAS";
+    for (const char* name : {"BLAS", "blas"}) {
+        const json all = parsed({"verify", "--device", name, "--op", "MUL_MAT", "--json"});
+        EXPECT_EQ(all["failed"], 0) << name;
+    }
+    const Variable variable("HEDDLE_BACKENDS", "BLAS");
+    EXPECT_THAT(printed({"devices"}), testing::ContainsRegex("\nBLAS +accel "));
+}
+
+TEST_F(Commands, TakePluginsBeforeAndBehindTheCommand) {
+    const std::string good = put_plugin("good", "good.so"), other = put_plugin("other", "other.so");
+    for (const auto& words : {std::vector<std::string>{"--plugin", good, "devices"},
+                              {"devices", "--plugin", good},
+                              {"--plugin", other, "devices", "--plugin", good}}) {
+        EXPECT_THAT(printed(words), HasSubstr("\ngood1 ")) << testing::PrintToString(words);
+    }
+    EXPECT_THAT(printed({"--plugin", other, "devices", "--plugin", good}), HasSubstr("\nother0 "));
+    EXPECT_EQ(plugin_record("good.so", {"--plugin", good})["status"], "loaded");
+    EXPECT_EQ(heddle({"bench", "sched", "--quick", "--plugin", good}).status, 0);
+
+    const Outcome outcome = heddle({"devices", "--plugin", path("nowhere.so")});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, "heddle: --plugin " + path("nowhere.so") + ": there is no such file\n");
+}
+
+TEST_F(Commands, LoadTheRestOfAListWithABrokenPath) {
+    const std::string good = put_plugin("good", "good.so"), other = put_plugin("other", "other.so");
+    const Variable variable("GGML_BACKEND_PATH", good + ":" + path("nowhere.so") + "::" + other);
+    const Outcome outcome = heddle({"devices"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, testing::AllOf(HasSubstr("\ngood0 "), HasSubstr("\nother0 ")));
+    EXPECT_EQ(outcome.err,
+              "GGML_BACKEND_PATH: " + path("nowhere.so") + ": there is no such file\n");
+    EXPECT_EQ(plugin_record("nowhere.so")["status"], "rejected");
+}
+
+TEST_F(Commands, SurvivePluginsThatDoNotComeBackFromLoading) {
+    const std::string aborting = put_plugin("aborting", "aborting.so"),
+                      hanging = put_plugin("hanging", "hanging.so"),
+                      good = put_plugin("good", "good.so");
+    const Variable limit("HEDDLE_PLUGIN_TRIAL", "1"),
+        list("GGML_BACKEND_PATH", aborting + ":" + hanging + ":" + good);
+    const Outcome outcome = heddle({"devices"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("\ngood0 "));
+    EXPECT_THAT(outcome.err, HasSubstr(aborting + ": ended with SIGABRT while it was loaded (in "
+                                                  "ggml_backend_init); it said: of another age\n"));
+    EXPECT_THAT(outcome.err, HasSubstr(hanging + ": was not done after 1 s while it was loaded (in "
+                                                 "ggml_backend_init)\n"));
+}
+
+TEST_F(Commands, NameTheDeviceOfAPluginThatClaimsAnOpAndFails) {
+    const Outcome outcome = heddle({"verify", "--plugin", put_plugin("liar", "liar.so"), "--device",
+                                    "liar0", "--op", "ADD", "--cases", "1"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.out + outcome.err,
+                testing::AllOf(HasSubstr("liar0"), HasSubstr("ADD"), HasSubstr("failed")));
 }
 
 TEST_F(Commands, InspectShowsKeysAndTensors) {
@@ -325,12 +450,10 @@ TEST_F(Commands, VerifyComparesAModelOnTwoDevices) {
 }
 
 TEST_F(Commands, VerifyNamesTheFirstNodePastTolerance) {
-    const json devices = parsed({"devices", "--json"});
-    if (devices["devices"][0]["name"] != "BLAS")
-        GTEST_SKIP() << "needs a device that rounds its own way";
-    // BLAS does not quantise what meets quantised weights, so some error is sure.
-    printed({"quantize", model(), path("q8.gguf"), "Q8_0"});
-    const Outcome outcome = heddle({"verify", path("q8.gguf"), "--on", "BLAS", "--tolerance", "0",
+    if (plugin_record("blas").is_null()) GTEST_SKIP() << "needs a device that rounds its own way";
+    // BLAS does not round what meets weights of f16, so some error is sure.
+    printed({"quantize", model(), path("f16.gguf"), "F16"});
+    const Outcome outcome = heddle({"verify", path("f16.gguf"), "--on", "BLAS", "--tolerance", "0",
                                     "-p", std::string(60, 'a')});
     EXPECT_EQ(outcome.status, 1) << outcome.err;
     EXPECT_THAT(outcome.out, testing::ContainsRegex("the first past 0.0e\\+00 is node [0-9]+"));

@@ -228,6 +228,7 @@ class Checker:
             text = self.help_of(sub)
             if not text:
                 return f"'{command}': heddle has no command {' '.join(sub)}"
+            text += self.help_of(())  # options for all commands
             for option in (w.split("=")[0] for w in words if re.match(r"^--?[a-z]", w)):
                 if not re.search(rf"(^|[\s,]){re.escape(option)}\b", text):
                     return f"'{command}': {option} is not an option of heddle {' '.join(sub)}"

@@ -96,7 +96,9 @@ nlohmann::json plugins_json() {
         list.push_back({{"path", info.path},
                         {"name", info.name},
                         {"status", heddle_plugin_status_name(info.status)},
-                        {"reason", info.reason}});
+                        {"reason", info.reason},
+                        {"score", info.score},
+                        {"api_version", info.api_version}});
     }
     return list;
 }

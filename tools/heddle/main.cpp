@@ -1,7 +1,9 @@
 #include <fmt/core.h>
 
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "ggml-backend.h"
@@ -13,6 +15,15 @@ namespace {
 std::string version_text() {
     return fmt::format("heddle {} (commit {}), interface of ggml {}", heddle_version(),
                        ggml_commit(), ggml_version());
+}
+
+/// Loads the plug-ins that the command line names, before the command looks for devices.
+void load_plugins(const std::vector<std::string>& files) {
+    for (const std::string& file : files) {
+        if (ggml_backend_load(file.c_str()) == nullptr) {
+            throw std::runtime_error(fmt::format("--plugin {}", heddle_last_error()));
+        }
+    }
 }
 
 /// Failures come back as values and are reported once; what is left to say are warnings. That the
@@ -29,6 +40,12 @@ int main(int argc, char** argv) {
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
+    app.fallthrough();  // options for all commands may stand behind the command, too
+    std::vector<std::string> plugins;
+    app.add_option("--plugin", plugins, "For all commands: a plug-in to load first")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+    app.parse_complete_callback([&] { load_plugins(plugins); });
     app.footer(
         "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
         "'heddle COMMAND --help' tells more of a command.");

@@ -90,7 +90,13 @@ If set, nothing is coloured. Output that is no terminal never is.
 Measured speeds of devices are kept in heddle/costs.tsv there; in ~/.cache if it is not set.
 .TP
 .B GGML_BACKEND_PATH
-A plug\-in to load besides those found.
+Plug\-ins to load besides those found: files, with colons between them.
+.TP
+.B HEDDLE_BACKENDS
+Plug\-ins to load that are otherwise loaded on request: blas, or sim:devices=2, with commas between them.
+.TP
+.B HEDDLE_PLUGIN_TRIAL
+Seconds that a plug\-in may take to load. It is loaded in a child process first; 0 leaves that out.
 .SH EXAMPLES
 .TP
 heddle run model.gguf \-p "Once upon a time" \-n 64

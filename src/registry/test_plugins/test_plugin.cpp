@@ -1,7 +1,11 @@
 // A plug-in for the tests of the loader. Definitions make bad ones of it.
 
+#include <unistd.h>
+
 #include <array>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +23,12 @@ public:
     void compute_node(ggml_tensor&) {}
 };
 
+#ifdef PLUGIN_CLAIMS_OPS
+constexpr bool kClaimsOps = true;
+#else
+constexpr bool kClaimsOps = false;
+#endif
+
 class Device : public plugin::Device<Device> {
 public:
     Device(ggml_backend_reg_t registration, int number)
@@ -28,7 +38,7 @@ public:
     const char* description() { return "for tests"; }
     plugin::DeviceType type() { return GGML_BACKEND_DEVICE_TYPE_ACCEL; }
     ggml_backend_buffer_type_t buffer_type() { return ggml_backend_cpu_buffer_type(); }
-    bool supports(const ggml_tensor&) { return false; }
+    bool supports(const ggml_tensor&) { return kClaimsOps; }
     std::unique_ptr<Stream> start(const char*) { return std::make_unique<Stream>(); }
 
 private:
@@ -44,6 +54,26 @@ public:
         make_devices(2);
 #ifdef PLUGIN_API_VERSION
         handle()->api_version = PLUGIN_API_VERSION;
+#endif
+#ifdef PLUGIN_LACKS_GET_DEVICE_COUNT
+        handle()->iface.get_device_count = nullptr;
+#endif
+#ifdef PLUGIN_HAS_NO_NAME
+        handle()->iface.get_name = [](ggml_backend_reg_t) -> const char* { return nullptr; };
+#endif
+#ifdef PLUGIN_LACKS_SUPPORTS_OP
+        devices_[1]->handle()->iface.supports_op = nullptr;
+#endif
+#ifdef PLUGIN_CLAIMS_DEVICES
+        handle()->iface.get_device_count = [](ggml_backend_reg_t) -> std::size_t {
+            return PLUGIN_CLAIMS_DEVICES;
+        };
+#endif
+#ifdef PLUGIN_CLAIMS_OPS
+        // Says that it failed and not why, as many do.
+        for (std::size_t i = begin_; i < end_; ++i) {
+            devices_[i]->handle()->iface.init_backend = start_failing;
+        }
 #endif
     }
 
@@ -70,6 +100,19 @@ public:
     }
 
 private:
+#ifdef PLUGIN_CLAIMS_OPS
+    static ggml_backend_t start_failing(ggml_backend_dev_t device, const char*) {
+        static ggml_guid guid = {9};
+        ggml_backend_i table = {};
+        table.get_name = [](ggml_backend_t stream) {
+            return stream->device->iface.get_name(stream->device);
+        };
+        table.free = [](ggml_backend_t stream) { delete stream; };
+        table.graph_compute = [](ggml_backend_t, ggml_cgraph*) { return GGML_STATUS_FAILED; };
+        return new ggml_backend{&guid, table, device, nullptr};
+    }
+#endif
+
     /// New devices; old ones stay where they are, for those who still look at them.
     void make_devices(int count) {
         begin_ = end_;
@@ -86,6 +129,13 @@ private:
     return nullptr;
 #elif defined(PLUGIN_THROWS)
     throw std::runtime_error("no driver");
+#elif defined(PLUGIN_ABORTS)
+    std::fputs("the driver is\nof another age\n", stderr);
+    std::abort();
+#elif defined(PLUGIN_HANGS)
+    for (;;) pause();
+#elif defined(PLUGIN_EXITS)
+    std::exit(0);
 #else
     return plugin::registration<Registration>();
 #endif
