@@ -137,8 +137,8 @@ Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
     const char* const type = quantised_type(file);
     if (type == nullptr) return choice;
     for (const Device& helper : std::exchange(choice.helpers, {})) {
-        print_note("[" + helper.name() + " is left out: it would decode weights of " + type +
-                   " to f32 for every product; the processor is faster and rounds its own way]");
+        print_note("[" + helper.name() + " is left out: it leaves weights of " + type +
+                   " to the processor, which is faster]");
     }
     return choice;
 }

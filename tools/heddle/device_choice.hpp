@@ -26,8 +26,8 @@ struct RunsOn {
     void add_options(CLI::App& command);
 
     /// The devices for a model. Helpers are left out, with a note, where its weights are quantised:
-    /// they would decode them to f32 for every product, which is slower than what the processor
-    /// does and rounds otherwise, so that the model would say other words with them.
+    /// they leave those to the processor, and would round the rest otherwise, so that the model
+    /// would say other words with them.
     Result<DeviceChoice> choose(const ModelFile& file) const;
 
     Scheduler::Policy scheduler_policy() const {

@@ -113,8 +113,9 @@ Result<> write_page(const std::string& directory) {
     ggml_backend_load_all();
     std::vector<Column> columns = {
         {"CPU", "every op and type, on every instruction set of the machine"},
-        {"BLAS", "large products, through OpenBLAS, in the processor's memory"},
-        {"sim", "a simulated accelerator: memory, streams and a clock of its own, for tests"},
+        {"BLAS", "large products, through OpenBLAS, in the processor's memory; on request"},
+        {"sim",
+         "a simulated accelerator: memory, streams and a clock of its own, for tests; on request"},
     };
     for (Column& column : columns) {
         column.device = ggml_backend_dev_by_name(column.name);

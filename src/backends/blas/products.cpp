@@ -67,6 +67,11 @@ struct Groups {
           merged(a.ne[2] == 1 ? repeats2 * repeats3 : repeats2) {}
 };
 
+/// With OpenBLAS 0.3 on a Zen 4 core the processor's own kernels are faster at every size: 1.0
+/// to 1.9 times with f32, 1.1 to 4 times with f16 and bf16, which are converted here for each
+/// product. Those stay on offer all the same, for who has asked for this device, and may have a
+/// library that is better on their machine. Blocks are declined: decoding costs several times the
+/// product.
 std::string_view mul_mat_objection(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (unpack<ops::MulMat::Params>(node).hint == GGML_HINT_SRC0_IS_HADAMARD) {
@@ -79,6 +84,7 @@ std::string_view mul_mat_objection(const Tensor& node) {
     if (node.ne[0] < kLeastExtent || node.ne[1] < kLeastExtent || b.ne[0] < kLeastExtent) {
         return "too small to be worth it";
     }
+    if (type_info(a.type).is_quantized) return "the processor's kernels for blocks are faster";
     if (a.type != GGML_TYPE_F32 && quant::traits_of(a.type).to_float == nullptr) {
         return "the type of a cannot be converted to f32";
     }
