@@ -169,7 +169,6 @@ void Results::join(const Task& task) const {
 // ---- masks -------------------------------------------------------------------------------------
 
 void MaskKind::add(const std::uint16_t* mask, std::int64_t count) {
-    constexpr std::uint16_t kHidden = 0xfc00;  // -inf
     unsigned any = 0, other = 0;
     for (std::int64_t j = 0; j < count; ++j) {
         any |= mask[j];

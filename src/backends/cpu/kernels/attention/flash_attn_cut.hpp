@@ -107,6 +107,9 @@ private:
     float* parts_;
 };
 
+/// What a mask has where a key is hidden: -inf.
+inline constexpr std::uint16_t kHidden = 0xfc00;
+
 /// Whether a tile of `count` mask values hides all keys, or none.
 struct MaskKind {
     bool hides_all = true;

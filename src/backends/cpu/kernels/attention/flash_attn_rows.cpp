@@ -179,14 +179,17 @@ public:
     const Unit& unit() const { return unit_; }
     int count() const { return count_; }
 
-    bool is_masked(Range tile) const {
-        if (a_.mask == nullptr) return false;
-        MaskKind kind;
-        for (int i = 0; i < count_ && kind.hides_all; ++i) {
+    /// The end of the keys in `tile` that any query sees; its beginning if none sees any.
+    std::int64_t seen_end(Range tile) const {
+        if (a_.mask == nullptr) return tile.end;
+        std::int64_t end = tile.begin;
+        for (int i = 0; i < count_; ++i) {
             if (i > 0 && query_[i].mask == query_[i - 1].mask) continue;
-            kind.add(query_[i].mask + tile.begin, tile.end - tile.begin);
+            std::int64_t last = tile.end;
+            while (last > end && query_[i].mask[last - 1] == kHidden) --last;
+            end = std::max(end, last);
         }
-        return kind.hides_all;
+        return end;
     }
 
     HeadScores scores(std::size_t offset) const { return {offset, queries_, scores_}; }
@@ -266,10 +269,10 @@ public:
 
     /// Goes on with the keys that are `here`, and asks for those that are next. `is_near`: these
     /// were asked for; it becomes whether the next ones are.
-    void visit(const Place& here, const Place& next, bool& is_near) {
+    void visit(Place here, const Place& next, bool& is_near) {
         const bool was_near = std::exchange(is_near, false);
-        const auto is_masked = [&](const Rows* rows) { return rows->is_masked(here.keys); };
-        if (std::all_of(rows_, rows_ + a_.span, is_masked)) return;
+        here.keys.end = seen_end(here.keys);
+        if (here.keys.end == here.keys.begin) return;
         const RowsAhead keys = keys_at(a_, here), values = values_at(a_, here);
         if (!was_near) fetch(first_of(keys));
         score(keys, {others_of(keys), first_of(values)});
@@ -283,6 +286,17 @@ public:
 
 private:
     int queries() const { return rows_[0]->count(); }
+
+    /// Programs let attention look at more of a cache than is filled, so that one graph serves many
+    /// tokens. What is hidden behind the last key that is seen is left out, in steps that vectors
+    /// take at once.
+    std::int64_t seen_end(Range tile) const {
+        constexpr std::int64_t kStep = 16;
+        std::int64_t end = tile.begin;
+        for (std::int64_t i = 0; i < a_.span; ++i) end = std::max(end, rows_[i]->seen_end(tile));
+        const std::int64_t steps = (end - tile.begin + kStep - 1) / kStep;
+        return std::min(tile.begin + steps * kStep, tile.end);
+    }
 
     static Panel panel_of(const Tensor& t, const RowsAhead& rows) {
         return {t.type, rows.rows, rows.pitch, rows.count, t.ne[0]};

@@ -145,6 +145,25 @@ TEST(CpuFlashAttn, LeavesNoTraceOfMaskedKeys) {
     expect_attention(bench, x, {.scale = 1});
 }
 
+/// The rest of a cache, which is not filled yet, is hidden; each query sees one key more.
+TEST(CpuFlashAttn, SeesTheFilledPartOfACacheOfAnyLength) {
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_Q8_0}) {
+        for (const std::int64_t filled : {1, 15, 16, 17, 70, 131, 254}) {
+            SCOPED_TRACE(testing::Message() << name_of(type) << ", " << filled << " keys");
+            Workbench bench;
+            Operands x{bench.random(GGML_TYPE_F32, {32, 2, 4, 1}),
+                       bench.random(type, {32, 256, 2, 1}), bench.random(type, {32, 256, 2, 1}),
+                       bench.random(GGML_TYPE_F16, {256, 2, 1, 1})};
+            for (std::int64_t t = 0; t < 2; ++t) {
+                for (std::int64_t j = filled + t; j < 256; ++j) {
+                    *at<std::uint16_t>(*x.mask, j, t) = 0xfc00;
+                }
+            }
+            expect_attention(bench, x, {.scale = 0.25f});
+        }
+    }
+}
+
 TEST(CpuFlashAttn, GivesZerosWhereNoKeyCounts) {
     for (const bool with_sinks : {false, true}) {
         Workbench bench;
