@@ -55,7 +55,7 @@ const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
         return source != nullptr && is_repacked(*source);
     };
     const bool repacked = is_there(node.src[0]);
-    if (repacked) why = "only matrix products read repacked weights";
+    if (repacked) why = "only matrix products and GET_ROWS read repacked weights";
     if (std::any_of(std::begin(node.src) + 1, std::end(node.src), is_there)) {
         if (reason != nullptr) *reason = "repacked weights can be operand 0 only";
         return nullptr;

@@ -11,10 +11,12 @@
 namespace heddle::tool {
 namespace {
 
-/// Weights of layers with several rows are matrices, and so is the output.
+/// Weights of layers with several rows are matrices, and so is the output. An embedding that gets
+/// here is the output too.
 bool is_matrix_of_products(const ggml_tensor& t) {
     const std::string_view name = t.name;
-    return (name.starts_with("blk.") || name == "output.weight") && t.ne[1] > 1 && t.ne[2] == 1;
+    return (name.starts_with("blk.") || name == "output.weight" || name == "token_embd.weight") &&
+           t.ne[1] > 1 && t.ne[2] == 1;
 }
 
 /// Whether `device` multiplies a matrix like `t` in memory of `type`.

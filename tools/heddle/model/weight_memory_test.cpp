@@ -23,11 +23,15 @@ std::string memory_of(const char* name, ggml_type type, bool is_tied = false) {
     return memory != nullptr ? ggml_backend_buft_name(memory) : "";
 }
 
-TEST(WeightMemory, RepacksWhatGainsByIt) {
-    // AVX-512 without its byte products has no layout of its own.
+/// AVX-512 without its byte products has no layout of its own.
+std::string layout_of_4_bits() {
     const bool has_avx2 = ggml_cpu_has_avx2() != 0 && ggml_cpu_has_avx512() == 0;
     const bool has_many = ggml_cpu_has_avx512_vnni() != 0 || ggml_cpu_has_neon() != 0;
-    const std::string layout = has_many || has_avx2 ? "CPU_REPACK" : "CPU";
+    return has_many || has_avx2 ? "CPU_REPACK" : "CPU";
+}
+
+TEST(WeightMemory, RepacksWhatGainsByIt) {
+    const std::string layout = layout_of_4_bits();
     EXPECT_EQ(memory_of("blk.0.attn_q.weight", GGML_TYPE_Q4_0), layout);
     EXPECT_EQ(memory_of("blk.7.ffn_down.weight", GGML_TYPE_Q4_K), layout);
     EXPECT_EQ(memory_of("output.weight", GGML_TYPE_Q4_0), layout);
@@ -43,7 +47,8 @@ TEST(WeightMemory, LeavesTheLayoutOfOthers) {
 
 TEST(WeightMemory, LeavesEmbeddingsInTheFileUnlessTheyAreTheOutput) {
     EXPECT_EQ(memory_of("token_embd.weight", GGML_TYPE_Q4_0), "");
-    EXPECT_EQ(memory_of("token_embd.weight", GGML_TYPE_Q4_0, true), "CPU");
+    EXPECT_EQ(memory_of("token_embd.weight", GGML_TYPE_Q4_0, true), layout_of_4_bits());
+    EXPECT_EQ(memory_of("token_embd.weight", GGML_TYPE_F16, true), "CPU");
 }
 
 }  // namespace

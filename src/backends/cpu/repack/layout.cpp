@@ -96,6 +96,21 @@ void repack_strip(const RepackLayout& layout, const std::byte* from, std::int64_
     }
 }
 
+void restore_blocks(const RepackLayout& layout, const std::byte* strip, std::int64_t rows,
+                    std::int64_t row, std::int64_t first, std::int64_t count, std::byte* to) {
+    const auto n = static_cast<std::size_t>(rows);
+    const std::byte* from = strip + static_cast<std::size_t>(first) * layout.block_size * n;
+    for (std::int64_t b = first; b < first + count; ++b, to += layout.block_size) {
+        layout.for_fields(b, [&](const RepackField& field) {
+            const std::byte* unit = from + static_cast<std::size_t>(row) * field.unit;
+            for (std::size_t i = 0; i < field.count; ++i, unit += n * field.unit) {
+                std::memcpy(to + field.offset + i * field.unit, unit, field.unit);
+            }
+            from += field.size() * n;
+        });
+    }
+}
+
 void widen_strip(const RepackLayout& layout, const std::byte* from, std::int64_t count,
                  std::byte* to) {
     for (std::int64_t b = 0; b < count; ++b) {

@@ -57,6 +57,11 @@ const RepackLayout* repack_layout_of(Type type);
 void repack_strip(const RepackLayout& layout, const std::byte* from, std::int64_t rows,
                   std::int64_t blocks, std::byte* to);
 
+/// Puts `count` blocks of one row of a strip back together, from block `first` on. `rows` is how
+/// many rows the strip has.
+void restore_blocks(const RepackLayout& layout, const std::byte* strip, std::int64_t rows,
+                    std::int64_t row, std::int64_t first, std::int64_t count, std::byte* to);
+
 /// `count` blocks of a strip of eight rows as one of sixteen, the rest of which is zero. The first
 /// one is a block of even number.
 void widen_strip(const RepackLayout& layout, const std::byte* from, std::int64_t count,

@@ -10,6 +10,7 @@
 #include "ggml-cpu.h"
 #include "heddle/heddle.h"
 #include "ops/matmul.hpp"
+#include "ops/rows.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -138,6 +139,40 @@ TEST(CpuRepack, SharesOutColumnsWhereRowsAreFew) {
     expect_same_product(bench, a, b);
 }
 
+TEST(CpuRepack, GivesRowsBackAsTheyWere) {
+    for (const Type type : kTypes) {
+        SCOPED_TRACE(name_of(type));
+        Workbench bench;
+        // Long rows are cut; the last strip has eight rows; blocks of odd number lie otherwise.
+        const Weights a(bench, type, {2048 + 768, 40, 1, 1});
+        Tensor* ids = bench.numbers(GGML_TYPE_I32, {7, 1, 1, 1}, {0, 39, 15, 16, 33, 32, 0});
+        const Tensor* plain = bench.node<ops::GetRows>({}, {a.plain, ids});
+        const Tensor* repacked = bench.node<ops::GetRows>({}, {a.repacked, ids});
+        for_each_repacking_target([&] {
+            if (!repack_kernel_of(type)) return;
+            ASSERT_TRUE(run_node(*plain, 1));
+            const std::vector<double> expected = values_of(*plain);
+            for (const int tasks : {1, 2, 5}) {
+                const Result<> done = run_node(*repacked, tasks);
+                ASSERT_TRUE(done) << done.error().message;
+                expect_close(*repacked, expected, 0);
+                bench.expect_intact();
+            }
+        });
+    }
+}
+
+TEST(CpuRepack, ReportsARowThatIsNotThere) {
+    if (!has_repacked_products()) GTEST_SKIP() << "not on this machine";
+    Workbench bench;
+    const Weights a(bench, GGML_TYPE_Q4_0, {64, 16, 1, 1});
+    Tensor* ids = bench.numbers(GGML_TYPE_I32, {2, 1, 1, 1}, {3, 16});
+    const Result<> done = run_node(*bench.node<ops::GetRows>({}, {a.repacked, ids}), 1);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().message.find("entry 1 of the row numbers is 16, but "), 0u)
+        << done.error().message;
+}
+
 TEST(CpuRepack, LetsNanThrough) {
     Workbench bench;
     const Weights a(bench, GGML_TYPE_Q4_0, {64, 16, 1, 1});
@@ -214,6 +249,8 @@ TEST(CpuRepack, SupportsProductsOfTypesWithALayout) {
             // Only q8_0 is not worth it everywhere.
             const bool expected = type != GGML_TYPE_Q8_0 || repack_kernel_of(type);
             EXPECT_EQ(supports(ggml_mul_mat(&c, a.weight, b)), expected) << name_of(type);
+            Tensor* rows = ggml_get_rows(&c, a.weight, holder.tensor(GGML_TYPE_I32, {4}));
+            EXPECT_EQ(supports(rows), expected) << "embeddings lie where products read them";
         }
         for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_1, GGML_TYPE_IQ2_XXS}) {
             const Probe a(c, type, {256, 24});
@@ -222,7 +259,10 @@ TEST(CpuRepack, SupportsProductsOfTypesWithALayout) {
         const Probe odd(c, GGML_TYPE_Q4_0, {256, 20}), a(c, GGML_TYPE_Q4_0, {256, 24});
         const Probe experts(c, GGML_TYPE_Q4_0, {256, 24, 3});
         EXPECT_FALSE(supports(ggml_mul_mat(&c, odd.weight, b)));
-        EXPECT_FALSE(supports(ggml_get_rows(&c, a.weight, holder.tensor(GGML_TYPE_I32, {4}))));
+        EXPECT_TRUE(supports(ggml_get_rows(&c, a.weight, holder.tensor(GGML_TYPE_I32, {4}))));
+        EXPECT_FALSE(supports(ggml_get_rows(&c, odd.weight, holder.tensor(GGML_TYPE_I32, {4}))));
+        EXPECT_FALSE(
+            supports(ggml_get_rows(&c, experts.weight, holder.tensor(GGML_TYPE_I32, {4, 3}))));
         EXPECT_FALSE(supports(ggml_mul_mat(&c, a.weight, holder.tensor(GGML_TYPE_F16, {256, 4}))));
         EXPECT_FALSE(supports(ggml_mul_mat(&c, b, a.weight))) << "operand 1";
         Tensor* view = ggml_view_2d(&c, a.weight, 256, 8, a.weight->nb[1], 0);
@@ -312,12 +352,11 @@ TEST_F(CpuRepackBuffer, RefusesTensorsWithoutALayout) {
         << heddle_last_error();
 }
 
-TEST_F(CpuRepackBuffer, IsReadByProductsAlone) {
+TEST_F(CpuRepackBuffer, IsReadByProductsAndAsRowsAlone) {
     const Weights a(bench_, GGML_TYPE_Q4_0, {64, 16, 1, 1});
-    Tensor* ids = bench_.numbers(GGML_TYPE_I32, {1, 1, 1, 1}, {3});
-    Tensor* rows = ggml_get_rows(&static_cast<Context&>(bench_), a.repacked, ids);
-    bench_.place(rows);
-    EXPECT_EQ(objection_to(*rows), "only matrix products read repacked weights");
+    Tensor* copy = ggml_cont(&static_cast<Context&>(bench_), a.repacked);
+    bench_.place(copy);
+    EXPECT_EQ(objection_to(*copy), "only matrix products and GET_ROWS read repacked weights");
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 
 namespace heddle::cpu {
 
-extern const Kernel kDup, kCpy, kCont, kSet, kAcc, kGetRows, kSetRows, kGetRowsBack, kRepeat,
-    kRepeatBack, kConcat, kPad, kPadReflect1d, kRoll;
+extern const Kernel kDup, kCpy, kCont, kSet, kAcc, kGetRows, kGetRowsRepacked, kSetRows,
+    kGetRowsBack, kRepeat, kRepeatBack, kConcat, kPad, kPadReflect1d, kRoll;
 
 std::span<const Kernel> movement_kernels() {
-    static const Kernel kernels[] = {kDup,     kCpy,     kCont,         kSet,    kAcc,
-                                     kGetRows, kSetRows, kGetRowsBack,  kRepeat, kRepeatBack,
-                                     kConcat,  kPad,     kPadReflect1d, kRoll};
+    static const Kernel kernels[] = {
+        kDup,     kCpy,         kCont,   kSet,        kAcc,    kGetRows, kGetRowsRepacked,
+        kSetRows, kGetRowsBack, kRepeat, kRepeatBack, kConcat, kPad,     kPadReflect1d,
+        kRoll};
     return kernels;
 }
 

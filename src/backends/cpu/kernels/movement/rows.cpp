@@ -6,6 +6,8 @@
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/movement/row_converter.hpp"
+#include "backends/cpu/repack/layout.hpp"
+#include "backends/cpu/repack/strip_kernel.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -97,6 +99,41 @@ Demand get_demand(const Tensor& node, int threads) {
     if (threads <= 1) return {};
     return {.tasks =
                 tasks_for(*RowConverter::between(node.src[0]->type, node.type), node, threads)};
+}
+
+// ---- get_rows of repacked weights --------------------------------------------------------------
+
+// Embeddings that are also the output need be in memory only once, where products read them.
+
+std::string_view get_repacked_objection(const Tensor& node) {
+    const Tensor& x = *node.src[0];
+    if (x.view_src != nullptr) return "views of repacked weights cannot be read";
+    if (!repack_kernel_of(x.type)) return "weights of this type are not repacked here";
+    if (x.ne[1] % kRepackRowStep != 0) return "rows of repacked weights come in eights";
+    if (!is_contiguous(x) || x.ne[2] != 1 || x.ne[3] != 1) {
+        return "repacked weights of which rows are read are one matrix";
+    }
+    return get_objection(node);
+}
+
+void get_repacked(const Tensor& node, const Task& task) {
+    const Tensor &x = *node.src[0], &rows = *node.src[1];
+    const RowConverter convert = *RowConverter::between(x.type, node.type);
+    const RepackLayout& layout = *repack_layout_of(x.type);
+    alignas(64) std::byte blocks[2 * kSegment];  // no layout has two bytes for an element
+    for_segments(node, task, [&](Row row, std::int64_t first, std::int64_t n) {
+        const std::int64_t number = row_number(rows, row.i1, row.i2, row.i3);
+        if (!has_row(x, number, row.i1, task)) return;
+        const std::int64_t top = number - number % kRepackRows;
+        const std::int64_t height = std::min(kRepackRows, x.ne[1] - top);
+        for (std::int64_t done = 0; done < n; done += kSegment) {
+            const std::int64_t some = std::min(kSegment, n - done);
+            restore_blocks(layout, at(x, 0, top), height, number - top,
+                           (first + done) / layout.block_elements, some / layout.block_elements,
+                           blocks);
+            convert(blocks, element_at(row_at(node, row), node.type, first + done), some);
+        }
+    });
 }
 
 // ---- set_rows ----------------------------------------------------------------------------------
@@ -201,6 +238,12 @@ extern const Kernel kGetRows{.name = "get_rows",
                              .objection = get_objection,
                              .run = get,
                              .demand = get_demand};
+extern const Kernel kGetRowsRepacked{.name = "get_rows_repacked",
+                                     .op = ops::GetRows::id,
+                                     .objection = get_repacked_objection,
+                                     .run = get_repacked,
+                                     .demand = get_demand,
+                                     .reads_repacked = true};
 extern const Kernel kSetRows{.name = "set_rows",
                              .op = ops::SetRows::id,
                              .objection = set_objection,
