@@ -103,7 +103,7 @@ RepackKernel simple_repack(Type type) {
     switch (type) {
         case GGML_TYPE_Q4_0:
             return strip_kernel<RepackedQ4_0>();
-#if !HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX3  // without VNNI other ways are as good
+#if !HWY_ARCH_X86  // one column, which is what writing text takes, is faster from rows there
         case GGML_TYPE_Q8_0:
             return strip_kernel<RepackedQ8_0>();
 #endif
