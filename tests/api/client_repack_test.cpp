@@ -8,10 +8,14 @@ namespace {
 
 constexpr std::int64_t kDepth = 512, kRows = 264, kBatch = 40;
 
+/// The first that is not ordinary memory; null if there is none.
 ggml_backend_buffer_type_t extra_type() {
     const auto extra =
         proc<ggml_backend_dev_get_extra_bufts_t>(cpu_device(), "ggml_backend_dev_get_extra_bufts");
-    return extra != nullptr ? extra(cpu_device())[0] : nullptr;
+    if (extra == nullptr) return nullptr;
+    const ggml_backend_buffer_type_t* type = extra(cpu_device());
+    while (*type != nullptr && ggml_backend_buft_is_host(*type)) ++type;
+    return *type;
 }
 
 /// Two matrices, one after the other: y = second * silu(first * x).

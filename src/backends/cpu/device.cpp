@@ -1,5 +1,6 @@
 #include "backends/cpu/device.hpp"
 
+#include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
 
@@ -27,9 +28,10 @@ ggml_backend_buffer_t CpuDevice::adopt(void* memory, std::size_t size, std::size
 }
 
 ggml_backend_buffer_type_t* CpuDevice::extra_buffer_types() {
-    static ggml_backend_buffer_type_t none[] = {nullptr};
-    static ggml_backend_buffer_type_t repacking[] = {repack_buffer_type(handle()), nullptr};
-    return has_repacked_products() ? repacking : none;
+    // Clients take the first in which the device can read a weight. All can lie in large pages.
+    static ggml_backend_buffer_type_t types[] = {repack_buffer_type(handle()),
+                                                 large_page_buffer_type(handle()), nullptr};
+    return has_repacked_products() ? types : types + 1;
 }
 
 CpuStream* cpu_stream(ggml_backend_t stream) {

@@ -26,7 +26,7 @@ public:
     bool accepts(ggml_backend_buffer_type_t type);
     ggml_backend_buffer_t adopt(void* memory, std::size_t size, std::size_t);
 
-    /// Buffer types with layouts of our own, best first, with a null pointer behind the last.
+    /// Buffer types for weights, best first, with a null pointer behind the last.
     ggml_backend_buffer_type_t* extra_buffer_types();
 
 private:

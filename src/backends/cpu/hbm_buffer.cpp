@@ -1,49 +1,22 @@
 #include "backends/cpu/hbm_buffer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
 
 #if defined(__linux__)
 #include <dlfcn.h>
 #endif
 
+#include "backends/cpu/host_memory.hpp"
 #include "backends/cpu/topology.hpp"
-#include "heddle/backend.hpp"
 #include "runtime/host_buffer.hpp"
 
 namespace heddle::cpu {
 namespace {
 
 constexpr std::size_t kHbmAlignment = 64;  // of the memory; tensors need no more than elsewhere
-
-class HbmBuffer {
-public:
-    HbmBuffer(std::byte* memory, void (*release)(void*)) : memory_(memory, release) {}
-
-    void* base() { return memory_.get(); }
-    void write(std::size_t at, std::span<const std::byte> bytes) {
-        std::memcpy(memory_.get() + at, bytes.data(), bytes.size());
-    }
-    void read(std::size_t at, std::span<std::byte> bytes) {
-        std::memcpy(bytes.data(), memory_.get() + at, bytes.size());
-    }
-    void fill(std::size_t at, std::size_t size, std::uint8_t value) {
-        std::memset(memory_.get() + at, value, size);
-    }
-    bool copy(const ggml_tensor& from, ggml_tensor& to) {
-        if (!ggml_backend_buffer_is_host(from.buffer)) return false;
-        std::memcpy(to.data, from.data, ggml_nbytes(&from));
-        return true;
-    }
-
-private:
-    std::unique_ptr<std::byte, void (*)(void*)> memory_;
-};
-static_assert(plugin::BufferImpl<HbmBuffer> && plugin::Reads<HbmBuffer>);
 
 class HbmBufferType : public plugin::BufferType<HbmBufferType> {
 public:
@@ -54,12 +27,13 @@ public:
     std::size_t alignment() { return kHostTensorAlignment; }
     bool is_host() { return true; }
 
-    Result<std::unique_ptr<HbmBuffer>> allocate(std::size_t size) {
+    Result<std::unique_ptr<HostMemoryBuffer>> allocate(std::size_t size) {
         void* memory = nullptr;
         if (allocator_.allocate(&memory, kHbmAlignment, size) != 0) {
             return failure(Errc::out_of_memory, "no high-bandwidth memory for ", size, " bytes");
         }
-        return std::make_unique<HbmBuffer>(static_cast<std::byte*>(memory), allocator_.release);
+        return std::make_unique<HostMemoryBuffer>(
+            HostMemory(static_cast<std::byte*>(memory), allocator_.release));
     }
 
 private:

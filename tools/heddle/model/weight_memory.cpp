@@ -42,8 +42,10 @@ ggml_backend_buffer_type_t repacking_type_of(ggml_backend_dev_t device) {
     const auto get_types =
         reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
             ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
-    const ggml_backend_buffer_type_t* types = get_types != nullptr ? get_types(device) : nullptr;
-    return types != nullptr ? types[0] : nullptr;
+    const ggml_backend_buffer_type_t* type = get_types != nullptr ? get_types(device) : nullptr;
+    // Those of the host keep weights as they are.
+    while (type != nullptr && *type != nullptr && ggml_backend_buft_is_host(*type)) ++type;
+    return type != nullptr ? *type : nullptr;
 }
 
 ggml_backend_buffer_type_t memory_for(const ggml_tensor& t, const Device& device, bool is_tied) {

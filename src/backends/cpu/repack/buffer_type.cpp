@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
+#include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/pool_cache.hpp"
 #include "backends/cpu/repack/strip_kernel.hpp"
 #include "backends/cpu/topology.hpp"
-#include "core/context.hpp"
-#include "heddle/backend.hpp"
 #include "runtime/host_buffer.hpp"
 
 namespace heddle::cpu {
@@ -54,7 +52,7 @@ Result<> repack(Repacking& work, std::size_t size) {
 
 class RepackBuffer {
 public:
-    RepackBuffer(std::byte* memory, std::size_t size) : memory_(memory), size_(size) {}
+    RepackBuffer(HostMemory memory, std::size_t size) : memory_(std::move(memory)), size_(size) {}
 
     void* base() { return memory_.get(); }
 
@@ -107,10 +105,7 @@ private:
         return ok();
     }
 
-    struct Free {
-        void operator()(std::byte* memory) const noexcept { aligned_free(memory); }
-    };
-    std::unique_ptr<std::byte, Free> memory_;
+    HostMemory memory_;
     const std::size_t size_;
 };
 static_assert(plugin::BufferImpl<RepackBuffer> && plugin::WritesTensors<RepackBuffer> &&
@@ -126,11 +121,8 @@ public:
     bool is_host() { return false; }
 
     Result<std::unique_ptr<RepackBuffer>> allocate(std::size_t size) {
-        auto* memory = static_cast<std::byte*>(aligned_allocate(size));
-        if (memory == nullptr) {
-            return failure(Errc::out_of_memory, "no memory for ", size, " bytes");
-        }
-        return std::make_unique<RepackBuffer>(memory, size);
+        HEDDLE_TRY_ASSIGN(HostMemory memory, allocate_weights(size));
+        return std::make_unique<RepackBuffer>(std::move(memory), size);
     }
 };
 

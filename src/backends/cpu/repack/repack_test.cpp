@@ -4,6 +4,7 @@
 
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/kernels/test_support.hpp"
+#include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/repack/strip_kernel.hpp"
 #include "ggml-alloc.h"
@@ -280,12 +281,10 @@ TEST(CpuRepack, IsOfferedWhereTheInstructionSetMultipliesIt) {
     for_each_target([&] {
         ggml_backend_buffer_type_t* const types = extra(cpu_device());
         ASSERT_NE(types, nullptr);
-        if (!has_repacked_products()) {
-            EXPECT_EQ(types[0], nullptr);
-            return;
-        }
+        const bool repacks = has_repacked_products();
+        EXPECT_EQ(types[repacks ? 1 : 0], large_page_buffer_type(cpu_device())) << "or none";
+        if (!repacks) return;
         EXPECT_EQ(types[0], repack_type());
-        EXPECT_EQ(types[1], nullptr);
         EXPECT_STREQ(ggml_backend_buft_name(types[0]), "CPU_REPACK");
         EXPECT_EQ(ggml_backend_buft_get_alignment(types[0]), 32u);
         EXPECT_FALSE(ggml_backend_buft_is_host(types[0]));
