@@ -49,8 +49,8 @@ Result<ggml_type> find_type(const std::string& name) {
     return failure(Errc::not_found, "no type is called '", name, "'; there are ", known);
 }
 
-Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns,
-                                            std::int64_t rows) {
+Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns, std::int64_t rows,
+                                            float most) {
     if (columns % ggml_blck_size(type) != 0) {
         return invalid("rows of ", columns, " elements cannot be of type ", ggml_type_name(type),
                        ", whose blocks have ", ggml_blck_size(type));
@@ -58,7 +58,7 @@ Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns
     // Encoding some types takes long: a few rows are enough.
     const std::int64_t different = std::clamp<std::int64_t>(16384 / columns, 1, rows);
     std::mt19937 random(1);
-    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::uniform_real_distribution<float> uniform(-most, most);
     std::vector<float> values(static_cast<std::size_t>(columns * different));
     for (float& value : values) value = uniform(random);
     const std::vector<float> importance(static_cast<std::size_t>(columns), 1.0f);

@@ -21,10 +21,10 @@ struct Content {
     std::int64_t limit = 0;
 };
 
-/// Rows of a type, encoded from small random numbers: as many bytes as `rows` rows have. The row
-/// is the same every so often, which no kernel notices.
-Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns,
-                                            std::int64_t rows);
+/// Rows of a type, encoded from random numbers between -most and most: as many bytes as `rows` rows
+/// have. The row is the same every so often, which no kernel notices.
+Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns, std::int64_t rows,
+                                            float most = 1);
 
 /// Fills a tensor that has memory.
 Result<> fill(ggml_tensor* tensor, const Content& content);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -144,17 +146,20 @@ Result<> write_at(int file, std::size_t offset, const std::byte* data, std::size
     return ok();
 }
 
-/// Rows are encoded once for each type and width, and written as often as needed.
+/// Rows are encoded once for each type and shape, and written as often as needed.
 Result<> write_model(int file, const gguf_context* model, ggml_context* tensors) {
     std::vector<std::byte> head(gguf_get_meta_size(model));
     gguf_get_meta_data(model, head.data());
     HEDDLE_TRY(write_at(file, 0, head.data(), head.size()));
-    std::map<std::pair<ggml_type, std::int64_t>, std::vector<std::byte>> pieces;
+    std::map<std::tuple<ggml_type, std::int64_t, bool>, std::vector<std::byte>> pieces;
     for (std::int64_t i = 0; i < gguf_get_n_tensors(model); ++i) {
         const ggml_tensor* t = ggml_get_tensor(tensors, gguf_get_tensor_name(model, i));
-        std::vector<std::byte>& piece = pieces[{t->type, t->ne[0]}];
+        const bool is_matrix = t->ne[1] > 1;
+        std::vector<std::byte>& piece = pieces[{t->type, t->ne[0], is_matrix}];
         if (piece.empty()) {
-            HEDDLE_TRY_ASSIGN(piece, encoded_rows(t->type, t->ne[0], 256));
+            // Products stay about as large as their operands: f16 would overflow after some layers.
+            const float most = is_matrix ? std::sqrt(3.0f / static_cast<float>(t->ne[0])) : 1.0f;
+            HEDDLE_TRY_ASSIGN(piece, encoded_rows(t->type, t->ne[0], 256, most));
         }
         const std::size_t begin = head.size() + gguf_get_tensor_offset(model, i);
         const std::size_t all = ggml_nbytes(t);
