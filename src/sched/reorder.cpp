@@ -1,6 +1,7 @@
 #include "sched/reorder.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/stream.hpp"
@@ -11,50 +12,49 @@ namespace {
 /// Shows splits to their backends and adopts what comes back.
 class Reorder {
 public:
-    Reorder(const GraphIndex& index, Splits& splits) : index_(index), splits_(splits) {}
+    explicit Reorder(Splits& splits) : splits_(splits) {}
 
-    void apply(const Split& split, Stream& stream) {
+    void apply(const Split& split, Stream& stream, WiredGraph& wired) {
         const auto begin = static_cast<std::size_t>(split.begin);
         const auto count = static_cast<std::size_t>(split.end) - begin;
-        nodes_.resize(count);
-        for (std::size_t i = 0; i < count; ++i) nodes_[i] = &index_[splits_.order[begin + i]];
+        const auto given = wired.nodes().subspan(begin, count);
+        nodes_.assign(given.begin(), given.end());
 
-        Graph part = slice(index_.graph(), 0, static_cast<int>(count));
+        Graph part = wired.piece(split.begin, split.end);
         part.nodes = nodes_.data();
         optimize(stream, part);
         if (part.nodes != nodes_.data() || part.n_nodes != static_cast<int>(count)) return;
-        if (read_back(split)) adopt(split);
+        if (std::ranges::equal(nodes_, given) || !read_back(given)) return;
+        wired.reorder(begin, nodes_);
+        adopt(split);
     }
 
 private:
-    /// Where each node went. False if nothing changed, and for what is no permutation that leaves
-    /// the last node last.
-    bool read_back(const Split& split) {
-        const auto begin = static_cast<std::size_t>(split.begin);
-        const std::size_t count = nodes_.size();
-        if (nodes_.back() != &index_[splits_.order[begin + count - 1]]) return false;
-        moved_to_.assign(count, -1);
-        bool changed = false;
-        offset_of_.resize(index_.size(), -1);
-        for (std::size_t i = 0; i < count; ++i) {
-            offset_of_[static_cast<std::size_t>(splits_.order[begin + i])] =
-                static_cast<std::int32_t>(i);
+    /// Where each node went. False for what is no permutation that leaves the last node last.
+    bool read_back(std::span<Tensor* const> given) {
+        if (nodes_.back() != given.back()) return false;
+        offset_of_.clear();
+        for (std::size_t i = 0; i < given.size(); ++i) {
+            offset_of_.emplace(given[i], static_cast<std::int32_t>(i));
         }
-        order_.clear();
-        for (std::size_t i = 0; i < count; ++i) {
-            const TensorId id = index_.find(nodes_[i]);
-            if (id == kNoTensor) return false;
-            const std::int32_t from = std::exchange(offset_of_[static_cast<std::size_t>(id)], -1);
-            if (from < 0 || moved_to_[static_cast<std::size_t>(from)] >= 0) return false;
-            moved_to_[static_cast<std::size_t>(from)] = split.begin + static_cast<std::int32_t>(i);
-            changed |= from != static_cast<std::int32_t>(i);
-            order_.push_back(id);
+        moved_from_.clear();
+        for (const Tensor* node : nodes_) {
+            const auto known = offset_of_.extract(node);
+            if (known.empty()) return false;
+            moved_from_.push_back(known.mapped());
         }
-        return changed;
+        return true;
     }
 
     void adopt(const Split& split) {
-        std::copy(order_.begin(), order_.end(), splits_.order.begin() + split.begin);
+        const auto order = splits_.order.begin() + split.begin;
+        order_.assign(order, order + static_cast<std::ptrdiff_t>(nodes_.size()));
+        moved_to_.resize(nodes_.size());
+        for (std::size_t i = 0; i < nodes_.size(); ++i) {
+            const auto from = static_cast<std::size_t>(moved_from_[i]);
+            order[static_cast<std::ptrdiff_t>(i)] = order_[from];
+            moved_to_[from] = split.begin + static_cast<std::int32_t>(i);
+        }
         const auto moved = [&](std::int32_t position) {
             return moved_to_[static_cast<std::size_t>(position - split.begin)];
         };
@@ -70,21 +70,29 @@ private:
         }
     }
 
-    const GraphIndex& index_;
     Splits& splits_;
-    std::vector<Tensor*> nodes_;           ///< what the backend is shown
-    std::vector<std::int32_t> offset_of_;  ///< of each tensor: place in the split
-    std::vector<std::int32_t> moved_to_;   ///< of each place in the split: the new position
+    std::vector<Tensor*> nodes_;                                 ///< what the backend is shown
+    std::unordered_map<const Tensor*, std::int32_t> offset_of_;  ///< place in the split
+    std::vector<std::int32_t> moved_from_;  ///< of each place in the split: the old one
+    std::vector<std::int32_t> moved_to_;    ///< of each place in the split: the new position
     std::vector<TensorId> order_;
 };
 
+bool optimizes(const Team& team, const Split& split) {
+    return team[split.runner].stream->iface.graph_optimize != nullptr;
+}
+
 }  // namespace
 
+/// Backends see the nodes that they are going to compute: they may remember them.
 void reorder(Splits& splits, const GraphIndex& index, const Team& team) {
-    Reorder reorder(index, splits);
+    const auto asks = [&](const Split& split) { return optimizes(team, split); };
+    if (std::ranges::none_of(splits.splits, asks)) return;
+    splits.wired.push_back(std::make_unique<WiredGraph>(index, splits, 0));
+    Reorder reorder(splits);
     for (const Split& split : splits.splits) {
-        Stream& stream = *team[split.runner].stream;
-        if (stream.iface.graph_optimize != nullptr) reorder.apply(split, stream);
+        if (!optimizes(team, split)) continue;
+        reorder.apply(split, *team[split.runner].stream, *splits.wired.front());
     }
 }
 

@@ -41,10 +41,21 @@ void ggml_backend_sched::reset() {
     state_->leafs_in_doubt = false;
 }
 
+/// Streams may have threads that have not read yet what they were given.
+Result<> ggml_backend_sched::retire_splits() {
+    State& s = *state_;
+    constexpr std::size_t kMostRetired = 32;  // for callers that never wait
+    if (s.under_way && s.retired.size() >= kMostRetired) HEDDLE_TRY(synchronize());
+    if (s.under_way) s.retired.push_back(std::move(s.splits));
+    s.splits = {};
+    return ok();
+}
+
 Result<> ggml_backend_sched::place_and_split(Graph& graph) {
     State& s = *state_;
     s.fingerprint.clear();
     s.program = {};
+    HEDDLE_TRY(retire_splits());
     HEDDLE_TRY(s.index.read(graph));
     Abilities abilities(s.index, team_);
     if (s.policy == Policy::cost) {
@@ -178,7 +189,7 @@ Result<> ggml_backend_sched::plan_memory(bool place) {
         Buffer* const buffer = s.program.homes[static_cast<std::size_t>(leaf)].buffer;
         return buffer != nullptr && !is_host(*buffer);
     });
-    ++s.binding;
+    HEDDLE_TRY(wire(s.index, s.splits, s.next_slot));
     remember_pins();
     s.fingerprint.take(s.index, s.memory->own_buffers());
     return ok();
@@ -257,6 +268,16 @@ bool ggml_backend_sched::same_constants() const {
     return true;
 }
 
+/// Whether backends can be given the same nodes as before (`index` is rebound). Then they know the
+/// graph by its uid, and runs that are under way may still read them.
+bool ggml_backend_sched::is_wired() const {
+    const State& s = *state_;
+    if (!s.program.forgetful.empty()) return false;  // their buffers forget the nodes
+    const auto is_placed = [](const auto& wired) { return wired != nullptr && wired->is_placed(); };
+    const auto wired = std::ranges::find_if(s.splits.wired, is_placed);
+    return wired != s.splits.wired.end() && (*wired)->stands_for(s.index);
+}
+
 /// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
 /// otherwise. In large graphs reading tensors is most of the time, so they get it while they are
 /// compared.
@@ -269,10 +290,17 @@ Result<bool> ggml_backend_sched::reuse(Graph& graph) {
     };
     if (!s.fingerprint.matches(graph, s.memory->own_buffers(), place)) return false;
     s.index.rebind(graph);
-    ++s.binding;
     if (!same_constants()) return false;
-    sched::rebind(s.splits, s.index);
-    if (auto done = placed.finish(s.index); !done) {
+    if (!is_wired()) {
+        if (s.under_way) HEDDLE_TRY(synchronize());
+        sched::rebind(s.splits, s.index);
+    }
+    auto done = placed.finish(s.index);
+    if (done) {
+        auto wired = wire(s.index, s.splits, s.next_slot);
+        if (!wired) done = std::move(wired).error();
+    }
+    if (!done) {
         s.fingerprint.clear();
         return std::move(done).error();
     }

@@ -14,7 +14,9 @@
 ///
 /// place -> split -> plan happen when a graph is allocated, unless it is the last one again; submit
 /// happens when it is computed. The caller's graph keeps its sources, flags and order; its tensors
-/// get memory.
+/// get memory. Backends are given clones of its nodes, wired to the copies that they read when the
+/// graph is allocated (`WiredGraph`): they may read those until they are synchronised, whatever the
+/// caller does with its own.
 ///
 /// A scheduler has no graph, one that is split, or one that is allocated. Whatever fails leaves it
 /// without one and usable: pins, settings and memory stay, and the same graph finds the same
@@ -106,6 +108,7 @@ private:
     heddle::Result<heddle::sched::RunnerId> runner_of(const heddle::Stream* stream,
                                                       std::string_view what) const;
     heddle::Result<> place_and_split(heddle::Graph& graph);
+    heddle::Result<> retire_splits();
     void tell_model_of_constants();
     heddle::Result<> plan_memory(bool place);
     heddle::Result<> plan_with_whoever_is_there(heddle::Graph& graph, bool place);
@@ -117,6 +120,7 @@ private:
     void warn_of_growth();
     bool same_pins(const heddle::Graph& graph) const;
     bool same_constants() const;
+    bool is_wired() const;
     void remember_pins();
     void forget_graph();
     void note_failure(const heddle::Error& error);

@@ -20,7 +20,6 @@ Result<> ggml_backend_sched::compute_async(Graph& graph) {
     const int slot = std::exchange(s.next_slot, (s.next_slot + 1) % options_.slots);
     s.timings.clear();
     const RunOptions run{.slot = slot,
-                         .binding = s.binding,
                          .observer = s.observer,
                          .observer_data = s.observer_data,
                          .timings = s.tracing ? &s.timings : nullptr,
@@ -44,11 +43,10 @@ Result<> ggml_backend_sched::synchronize() {
     State& s = *state_;
     s.next_slot = 0;
     s.under_way = false;
-    if (auto done = s.submitter.synchronize(); !done) {
-        note_failure(done.error());
-        return std::move(done).error();
-    }
-    return ok();
+    auto done = s.submitter.synchronize();
+    s.retired.clear();
+    if (!done) note_failure(done.error());
+    return done;
 }
 
 // ---- failures ----------------------------------------------------------------------------------
@@ -81,7 +79,8 @@ private:
 /// Forgets the graph, and leaves a device out that failed.
 void ggml_backend_sched::note_failure(const Error& error) {
     State& s = *state_;
-    s.under_way = false;
+    s.under_way = false;  // a run that fails is waited for
+    s.retired.clear();
     s.next_slot = 0;
     s.leafs_in_doubt = s.leafs_in_doubt || s.stage == State::Stage::allocated;
     forget_graph();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <optional>
 
 #include "sched/scheduler.hpp"
@@ -43,7 +44,8 @@ struct ggml_backend_sched::State {
     std::size_t pins_placed = 0;    ///< all that there were, also on tensors the graph lacks
     bool leafs_on_devices = false;  ///< leafs get memory that the host cannot address
 
-    std::uint64_t binding = 0;  ///< changes with the tensors that the plan is for
+    /// Of graphs before, with the nodes that streams may still read: until they are waited for.
+    std::list<heddle::sched::Splits> retired;
 
     heddle::sched::Pins pins;
     Policy policy = Policy::rules;

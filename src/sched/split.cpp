@@ -372,6 +372,7 @@ Result<Splits> split(Abilities& abilities, const Placement& placement, int slots
 }
 
 void rebind(Splits& splits, const GraphIndex& index) {
+    splits.wired.clear();
     const auto name_of_runner = [&](RunnerId runner) -> std::string_view {
         return splits.runner_names[static_cast<std::size_t>(runner)];
     };

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sched/place.hpp"
+#include "sched/wired_graph.hpp"
 
 /// The second stage: runs of nodes on one runner each, and what has to be copied for them.
 namespace heddle::sched {
@@ -48,7 +50,7 @@ struct Detour {
     bool fetch_first = false;  ///< it changes only part of its memory: the rest has to be there
 };
 
-/// While its split runs, source `slot` of the node at `position` is the copy.
+/// For its split, source `slot` of the node at `position` is the copy.
 struct Patch {
     std::int32_t position = 0;  ///< in `Splits::order`
     std::int32_t copy = 0;
@@ -74,6 +76,8 @@ struct Splits {
     std::vector<std::string> runner_names;
     /// Tensors of ours, named "<runner>#<tensor>#<slot>". They stay where they are.
     std::deque<Tensor> stand_ins;
+    /// What backends are given, for each slot; null where nobody has needed it yet. See `wire`.
+    std::vector<std::unique_ptr<WiredGraph>> wired;
 
     Tensor& stand_in(const Copy& copy, int slot) {
         const auto first = static_cast<std::size_t>(copy.first_stand_in);
@@ -88,7 +92,7 @@ struct Splits {
 Result<Splits> split(Abilities& abilities, const Placement& placement, int slots);
 
 /// Brings stand-ins for nodes of the same graph at other addresses up to date (`index` was
-/// rebound).
+/// rebound), and forgets what was wired. No run may be under way.
 void rebind(Splits& splits, const GraphIndex& index);
 
 /// For people: one line per split with its runner, nodes and inputs with sizes.

@@ -168,6 +168,9 @@ public:
             const GraphAllocator& memory, int slots)
         : planned_(index.size()), in_{index, placement, splits, team, planned_, slots} {
         for (Tensor& stand_in : splits.stand_ins) forget(stand_in);
+        for (const auto& wired : splits.wired) {
+            if (wired != nullptr) wired->unplace();
+        }
         find_planned(memory);
     }
 

@@ -96,7 +96,8 @@ Result<> place_again(const Program& program, const GraphIndex& index);
 std::string to_text(const Program& program, const Splits& splits, const GraphIndex& index,
                     const Team& team);
 
-/// While it lives, the sources of the splits' nodes are their copies of `slot`.
+/// While it lives, the sources of the splits' nodes are their copies of `slot`: those of the
+/// caller's own nodes, which no backend sees.
 class Patched {
 public:
     Patched(const GraphIndex& index, Splits& splits, std::uint32_t first_patch,

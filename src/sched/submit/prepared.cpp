@@ -22,7 +22,6 @@ public:
         list_choices();
         list_takers();
         list_copies_out();
-        list_written();
         make_marks(std::move(old));
         return std::move(made_);
     }
@@ -182,19 +181,6 @@ private:
             made_.copies_out.push_back({static_cast<RunnerId>(k % team_.size()), last_out_[k]});
             mark(last_out_[k]);
         }
-    }
-
-    void list_written() {
-        for (const TensorId node : splits_.order) {
-            if (index_.only_looks(node)) continue;
-            const TensorId root = index_.root(node);
-            const auto& facts = index_.facts(node);
-            if (facts.op == GGML_OP_NONE || index_.facts(root).buffer == nullptr) continue;
-            made_.written.push_back(root);
-        }
-        std::sort(made_.written.begin(), made_.written.end());
-        made_.written.erase(std::unique(made_.written.begin(), made_.written.end()),
-                            made_.written.end());
     }
 
     void make_marks(Prepared old) {

@@ -34,7 +34,6 @@ struct Prepared {
     };
     std::vector<Choosing> choosing;  ///< of each copy; empty if nobody chooses
 
-    std::vector<TensorId> written;   ///< tensors with given memory that nodes write
     std::vector<std::uint8_t> used;  ///< of each runner: whether anything is done with it
     bool can_use_threads = false;    ///< no stream is touched from both sides
 };

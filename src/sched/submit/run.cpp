@@ -25,7 +25,7 @@ Result<> Run::begin() {
     overlaps_ = is_same && program_.overlaps_runs && splits_.detours.empty();
     by_two_ =
         state_.prepared.can_use_threads && options_.observer == nullptr && !options_.synchronous;
-    bind();
+    HEDDLE_TRY_ASSIGN(wired_, wire(index_, splits_, options_.slot));
     state_.experts.begin_run();
     if (options_.timings != nullptr) {
         watch_.emplace(*options_.timings, program_, state_.lanes.count());
@@ -34,26 +34,6 @@ Result<> Run::begin() {
     auto begun = state_.lanes.begin_run(state_.prepared.used, culprit);
     if (!begun) fail(begun.error(), culprit);
     return begun;
-}
-
-void Run::bind() {
-    const bool is_known = options_.binding != 0 && options_.binding == state_.binding;
-    const std::size_t count = splits_.splits.size();
-    if (!is_known || state_.nodes.size() != splits_.order.size()) {
-        state_.nodes.resize(splits_.order.size());
-        for (std::size_t at = 0; at < state_.nodes.size(); ++at) {
-            state_.nodes[at] = &index_[splits_.order[at]];
-        }
-        for (const Detour& detour : splits_.detours) {
-            state_.nodes[static_cast<std::size_t>(detour.position)] =
-                &runs_at(index_, splits_, detour.position);
-        }
-        state_.uids.clear();
-    }
-    state_.binding = options_.binding;
-    if (options_.binding == 0) return;
-    const std::size_t wanted = count * (static_cast<std::size_t>(options_.slot) + 1);
-    while (state_.uids.size() < wanted) state_.uids.push_back(next_graph_uid());
 }
 
 Result<> Run::submit() {
@@ -66,9 +46,7 @@ Result<> Run::submit() {
     if (!failure_) {
         if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNobody);
     }
-    for (const TensorId tensor : state_.prepared.written) {
-        if (Buffer* const buffer = root_buffer(index_[tensor])) note_write(*buffer);
-    }
+    for (Buffer* const buffer : wired_->written()) note_write(*buffer);
     if (failure_) return failure_->error;
     return ok();
 }

@@ -34,7 +34,6 @@ private:
 
     // ---- run.cpp -------------------------------------------------------------------------------
     Result<> begin();
-    void bind();
     Result<> finish();
     void submit_side(Side side);
     void submit_by_two();
@@ -50,8 +49,7 @@ private:
 
     // ---- run_compute.cpp -----------------------------------------------------------------------
     Result<> compute(const Action& action);
-    Result<> compute_piece(const Action& action, std::int32_t begin, std::int32_t end,
-                           std::uint64_t uid);
+    Result<> compute_part(const Action& action, Graph& part);
     Result<> observe(const Action& action, const Split& split);
     Result<> write_back_now(const Split& split, std::int32_t position);
     Result<> fetch(const Split& split);
@@ -78,8 +76,9 @@ private:
     Splits& splits_;
     const Program& program_;
     const RunOptions& options_;
-    bool overlaps_ = false;  ///< the last run may still go on
-    bool by_two_ = false;    ///< blocking runners have a thread of their own
+    WiredGraph* wired_ = nullptr;  ///< what backends are given
+    bool overlaps_ = false;        ///< the last run may still go on
+    bool by_two_ = false;          ///< blocking runners have a thread of their own
     std::optional<Watch> watch_;
     std::mutex lock_;  ///< of the failure
     std::optional<Failure> failure_;

@@ -2,43 +2,31 @@
 #include "sched/submit/run.hpp"
 
 namespace heddle::sched {
-namespace {
-
-std::string name_at(const GraphIndex& index, const Splits& splits, std::int32_t position) {
-    return std::string(heddle::name_of(index[splits.order[static_cast<std::size_t>(position)]]));
-}
-
-}  // namespace
 
 Result<> Run::compute(const Action& action) {
-    const Split& split = splits_.splits[static_cast<std::size_t>(action.index)];
+    const auto number = static_cast<std::size_t>(action.index);
+    const Split& split = splits_.splits[number];
     HEDDLE_TRY(fetch(split));
-    const Patched patched(index_, splits_, split.first_patch, split.last_patch, options_.slot);
     if (options_.observer != nullptr) return observe(action, split);
-    const std::size_t number = static_cast<std::size_t>(options_.slot) * splits_.splits.size() +
-                               static_cast<std::size_t>(action.index);
-    const std::uint64_t uid = options_.binding != 0 ? state_.uids[number] : 0;
-    return compute_piece(action, split.begin, split.end, uid);
+    return compute_part(action, wired_->split(number));
 }
 
-Result<> Run::compute_piece(const Action& action, std::int32_t begin, std::int32_t end,
-                            std::uint64_t uid) {
-    if (begin == end) return ok();
-    Graph part = slice(index_.graph(), 0, 0);
-    part.nodes = state_.nodes.data() + begin;
-    part.n_nodes = end - begin;
-    part.uid = uid;
+Result<> Run::compute_part(const Action& action, Graph& part) {
+    if (part.n_nodes == 0) return ok();
     Stream& stream = blocks(action) ? *team_[action.runner].stream : stream_of(action);
     auto computed = compute_async(stream, part);
     if (computed && blocks(action)) computed = heddle::finish(stream);
     if (computed) return ok();
-    return std::move(computed).error().within(text(team_[action.runner].name, ", nodes '",
-                                                   name_at(index_, splits_, begin), "' to '",
-                                                   name_at(index_, splits_, end - 1), '\''));
+    return std::move(computed).error().within(
+        text(team_[action.runner].name, ", nodes '", heddle::name_of(*part.nodes[0]), "' to '",
+             heddle::name_of(*part.nodes[part.n_nodes - 1]), '\''));
 }
 
-/// Computes up to each node that the observer wants to see, and shows it.
+/// Computes up to each node that the observer wants to see, and shows it. It sees the caller's own
+/// nodes, meanwhile with the sources that they were computed from: the memory of the original ones
+/// may have been used again.
 Result<> Run::observe(const Action& action, const Split& split) {
+    const Patched patched(index_, splits_, split.first_patch, split.last_patch, options_.slot);
     Stream& stream = *team_[action.runner].stream;
     for (std::int32_t begin = split.begin; begin < split.end;) {
         std::int32_t end = begin;
@@ -48,7 +36,8 @@ Result<> Run::observe(const Action& action, const Split& split) {
             node = &index_[splits_.order[static_cast<std::size_t>(end++)]];
             is_wanted = options_.observer(node, true, options_.observer_data);
         }
-        HEDDLE_TRY(compute_piece(action, begin, end, 0));
+        Graph part = wired_->piece(begin, end);
+        HEDDLE_TRY(compute_part(action, part));
         begin = end;
         HEDDLE_TRY(heddle::finish(stream));
         if (!is_wanted) continue;
@@ -67,7 +56,7 @@ Result<> Run::write_back_now(const Split& split, std::int32_t position) {
         const Detour& detour = splits_.detours[static_cast<std::size_t>(number)];
         if (detour.position != position) continue;
         return copy_tensor(splits_.stand_ins[static_cast<std::size_t>(detour.stand_in)],
-                           index_[detour.node]);
+                           (*wired_)[detour.node]);
     }
     return ok();
 }
@@ -82,7 +71,7 @@ Result<> Run::fetch(const Split& split) {
         RunnerId culprit = kNobody;
         if (!has_waited) HEDDLE_TRY(state_.lanes.finish_all(false, culprit));
         has_waited = true;
-        HEDDLE_TRY(copy_tensor(index_[detour.node],
+        HEDDLE_TRY(copy_tensor((*wired_)[detour.node],
                                splits_.stand_ins[static_cast<std::size_t>(detour.stand_in)]));
     }
     return ok();

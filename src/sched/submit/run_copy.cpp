@@ -34,7 +34,7 @@ bool Run::is_up_to_date(const Action& action) const {
 Result<> Run::copy(const Action& action) {
     const auto i = static_cast<std::size_t>(action.index);
     const Copy& copy = splits_.copies[i];
-    const Tensor& source = index_[copy.tensor];
+    const Tensor& source = (*wired_)[copy.tensor];
     Tensor& target = splits_.stand_in(copy, options_.slot);
     ++state_.copies_made;
     const auto done = [&]() -> Result<> {
@@ -102,7 +102,7 @@ Result<> Run::copy_experts(const Action& action, const Tensor& source, Tensor& t
                            const Prepared::Choosing& choosing) {
     const Tensor& ids =
         choosing.copy < 0
-            ? index_[choosing.ids]
+            ? (*wired_)[choosing.ids]
             : splits_.stand_in(splits_.copies[static_cast<std::size_t>(choosing.copy)],
                                options_.slot);
     if (choosing.producer >= 0) {
@@ -131,7 +131,7 @@ Result<> Run::copy_experts(const Action& action, const Tensor& source, Tensor& t
 Result<> Run::write_back(const Action& action) {
     const Detour& detour = splits_.detours[static_cast<std::size_t>(action.index)];
     const Tensor& source = splits_.stand_ins[static_cast<std::size_t>(detour.stand_in)];
-    Tensor& target = index_[detour.node];
+    Tensor& target = (*wired_)[detour.node];
     const RunnerId from = splits_.splits[static_cast<std::size_t>(detour.split)].runner;
     const std::size_t size = byte_size(source);
     if (size == 0) return ok();

@@ -63,11 +63,6 @@ public:
     Progress progress;
     Helper helper;
 
-    // The graphs of the splits, as backends see them.
-    std::uint64_t binding = 0;
-    std::vector<Tensor*> nodes;       ///< at each position of the order
-    std::vector<std::uint64_t> uids;  ///< of each slot and split
-
     std::uint64_t failures = 0;  ///< copies of constants from before the last one are not trusted
     std::atomic<std::uint64_t> copies_made = 0, copies_skipped = 0;
 };

@@ -19,9 +19,6 @@ struct Timing {
 /// What one run is to do besides.
 struct RunOptions {
     int slot = 0;
-    /// Changes whenever the graph was read, bound or placed anew; 0: not known. Runs with the same
-    /// number give backends the same graphs to compute, by their uid.
-    std::uint64_t binding = 0;
     /// The caller's wish to see nodes: asked with `ask` true before, called with false when a
     /// wanted node is computed. False then ends the run.
     bool (*observer)(Tensor* node, bool ask, void* data) = nullptr;
@@ -37,8 +34,10 @@ public:
     ~Submitter();  ///< waits for everything
 
     /// Begins a run and returns when all is submitted, all that runs on the host is done, and the
-    /// caller may write its inputs again. Stops at the first failure: the sentence names the device
-    /// and the node, and everything submitted is done. Errc::aborted if the observer ended it.
+    /// caller may write its inputs again. Devices may go on with what they were given: `splits`
+    /// has to stay until the next `synchronize`. Stops at the first failure: the sentence names the
+    /// device and the node, and everything submitted is done. Errc::aborted if the observer ended
+    /// it.
     Result<> run(const GraphIndex& index, Splits& splits, const Program& program,
                  const RunOptions& options);
 
