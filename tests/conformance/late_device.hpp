@@ -171,11 +171,18 @@ public:
     }
 
     /// The graph, its list and its nodes are looked at by the thread.
-    void compute(ggml_cgraph& graph) {
-        queue_->push([&graph] {
-            const int count = ggml_graph_n_nodes(&graph);
+    Result<> compute(ggml_cgraph& graph) {
+        const int count = ggml_graph_n_nodes(&graph);
+        for (int i = 0; i < count; ++i) {
+            const ggml_tensor& node = *ggml_graph_node(&graph, i);
+            if (!plugin::wants_computing(node)) continue;
+            const std::string_view reason = late_objection(node);
+            if (!reason.empty()) return failure(Errc::unsupported, reason);
+        }
+        queue_->push([&graph, count] {
             for (int i = 0; i < count; ++i) compute_node(*ggml_graph_node(&graph, i));
         });
+        return ok();
     }
     /// Only nodes stay; tensors of transfers may be gone when the call has returned.
     void write_async(ggml_tensor& tensor, std::size_t offset, std::span<const std::byte> bytes) {

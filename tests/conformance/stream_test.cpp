@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "heddle/heddle.h"
 #include "support.hpp"
 
@@ -180,6 +182,60 @@ TEST_P(Stream, MayBeFreedWithWorkStillQueued) {
     for (int i = 0; i < 5; ++i) {
         const ggml_backend_ptr stream = new_stream();
         ASSERT_EQ(queue(stream, chain), GGML_STATUS_SUCCESS);
+    }
+}
+
+/// In turns with the processor, several runs without waiting, each for a graph that is built where
+/// the last one was: what a stream was given to compute must be as it was when it comes to it.
+TEST_P(Stream, NodesOfASchedulerStayAsTheyWereGivenUntilTheStreamIsSynchronized) {
+    HEDDLE_NEEDS_DOUBLING(doubling);
+    const ggml_backend_ptr cpu(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
+    ASSERT_NE(cpu, nullptr) << heddle_last_error();
+    ggml_backend_t streams[] = {first_.get(), cpu.get()};
+    for (const bool parallel : {false, true}) {
+        const ggml_backend_sched_ptr sched(
+            ggml_backend_sched_new(streams, nullptr, 2, 64, parallel, false));
+        ASSERT_NE(sched, nullptr) << heddle_last_error();
+        std::vector<char> memory(std::size_t{1} << 16);
+        constexpr int kRuns = 6, kTurns = 3;
+        std::vector<std::vector<float>> results(kRuns, std::vector<float>(kSquare));
+        for (int run = 0; run < kRuns; ++run) {
+            ggml_backend_sched_reset(sched.get());
+            std::fill(memory.begin(), memory.end(), '\x5a');
+            const ggml_context_ptr context(ggml_init(
+                {.mem_size = memory.size(), .mem_buffer = memory.data(), .no_alloc = true}));
+            ggml_cgraph* const graph = ggml_new_graph_custom(context.get(), 64, false);
+            const auto input = [&] {
+                ggml_tensor* const made = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32,
+                                                             Doubling::kSide, Doubling::kSide);
+                ggml_set_input(made);
+                return made;
+            };
+            ggml_tensor *const x = input(), *const two = input();
+            ggml_tensor* y = x;
+            for (int turn = 0; turn < kTurns; ++turn) {
+                y = doubling.twice(context.get(), y, two);
+                ggml_backend_sched_set_tensor_backend(sched.get(), y, first_.get());
+                y = ggml_scale(context.get(), y, 0.5F);
+                ggml_backend_sched_set_tensor_backend(sched.get(), y, cpu.get());
+            }
+            y = doubling.twice(context.get(), y, two);
+            ggml_backend_sched_set_tensor_backend(sched.get(), y, first_.get());
+            ggml_build_forward_expand(graph, y);
+            ggml_build_forward_expand(graph, two);
+            ASSERT_TRUE(ggml_backend_sched_alloc_graph(sched.get(), graph)) << heddle_last_error();
+            write(x, counting(kSquare, float(run)));
+            Doubling::fill_two(two);
+            ASSERT_EQ(ggml_backend_sched_graph_compute_async(sched.get(), graph),
+                      GGML_STATUS_SUCCESS)
+                << heddle_last_error();
+            queue_read(first_, y, results[std::size_t(run)]);
+        }
+        ggml_backend_sched_synchronize(sched.get());
+        for (int run = 0; run < kRuns; ++run) {
+            EXPECT_EQ(results[std::size_t(run)], doubled(counting(kSquare, float(run))))
+                << "run " << run << (parallel ? ", several at a time" : "");
+        }
     }
 }
 

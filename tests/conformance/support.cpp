@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "heddle/heddle.h"
+#include "late_device.hpp"
 
 namespace heddle::conformance {
 namespace {
@@ -63,6 +64,8 @@ std::vector<Subject> find_subjects() {
         if (devices.empty()) absent += " " + name;
         for (ggml_backend_dev_t device : devices) add_subject(subjects, device);
     }
+    ggml_backend_register(plugin::registration<LateRegistration>());
+    add_subject(subjects, late_device());
     if (!absent.empty()) std::cout << "not here, not tested:" << absent << std::endl;
     return subjects;
 }
