@@ -2,6 +2,7 @@
 
 #include <hwy/highway.h>
 
+#include <atomic>
 #include <vector>
 
 #include "backends/cpu/extras.hpp"
@@ -56,6 +57,8 @@ Features features_of(std::int64_t best) {
     return has;
 }
 
+std::atomic<std::uint64_t> changes = 0;
+
 }  // namespace
 
 std::span<const char* const> isa_names() {
@@ -85,8 +88,11 @@ Result<> use_isa(std::string_view name) {
     }
     hwy::SetSupportedTargetsForTest(chosen);
     hwy::GetChosenTarget().DeInit();
+    ++changes;
     return ok();
 }
+
+std::uint64_t isa_changes() { return changes; }
 
 const Features& used_features() {
     static const Features features = features_of(targets().front());

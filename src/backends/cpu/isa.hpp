@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -15,6 +16,9 @@ std::span<const char* const> isa_names();
 /// From now on kernels run in the form for instruction set `name`; "best" goes back to the best
 /// one. For the whole process. No graph may be running.
 Result<> use_isa(std::string_view name);
+
+/// How often that was done: what was planned for other forms is to be planned again.
+std::uint64_t isa_changes();
 
 /// What the forms in use need of the processor. Names as features go by in the C API.
 struct Features {

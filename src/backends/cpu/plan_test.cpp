@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "backends/cpu/isa.hpp"
+#include "backends/cpu/stream.hpp"
 #include "backends/cpu/topology.hpp"
 #include "core/test_context.hpp"
 #include "ggml-backend.h"
@@ -143,6 +147,91 @@ TEST(Scratch, SaysHowMuchItCouldNotGetAndStaysUsable) {
     Scratch scratch;
     EXPECT_EQ(scratch.reserve(SIZE_MAX).error().code, Errc::out_of_memory);
     EXPECT_TRUE(scratch.reserve(64));
+}
+
+// ---- graphs that come again --------------------------------------------------------------------
+
+class KeptPlansTest : public PlanTest {
+protected:
+    void SetUp() override {
+        for (int i = 0; i < 3; ++i) x = add(x, x);
+        ggml_build_forward_expand(graph, x);
+        stream.settings.threads = 1;
+    }
+    /// How many plans computing the graph once more takes.
+    std::uint64_t plans_made() {
+        const std::uint64_t before = stream.plans().made();
+        EXPECT_TRUE(stream.compute(*graph));
+        return stream.plans().made() - before;
+    }
+
+    CpuStream stream;
+};
+
+TEST_F(KeptPlansTest, AGraphWithAUidIsPlannedOnce) {
+    graph->uid = next_graph_uid();
+    EXPECT_EQ(plans_made(), 1u);
+    EXPECT_EQ(plans_made(), 0u);
+    EXPECT_EQ(plans_made(), 0u);
+}
+
+TEST_F(KeptPlansTest, AGraphWithoutAUidIsPlannedEachTime) {
+    EXPECT_EQ(plans_made(), 1u);
+    EXPECT_EQ(plans_made(), 1u);
+}
+
+TEST_F(KeptPlansTest, SeveralGraphsTakeTurnsWithoutBeingPlannedAgain) {
+    const std::uint64_t uids[] = {next_graph_uid(), next_graph_uid()};
+    for (int turn = 0; turn < 3; ++turn) {
+        for (const std::uint64_t uid : uids) {
+            graph->uid = uid;
+            EXPECT_EQ(plans_made(), turn == 0 ? 1u : 0u);
+        }
+    }
+}
+
+TEST_F(KeptPlansTest, OtherSettingsAreAnotherPlan) {
+    graph->uid = next_graph_uid();
+    EXPECT_EQ(plans_made(), 1u);
+    stream.settings.threads = 2;
+    EXPECT_EQ(plans_made(), 1u);
+    stream.settings.fusion = Fusion::off;
+    EXPECT_EQ(plans_made(), 1u);
+    stream.settings.plain = true;
+    EXPECT_EQ(plans_made(), 0u) << "which is without fusion anyway";
+    ASSERT_TRUE(use_isa("best"));
+    EXPECT_EQ(plans_made(), 1u);
+    EXPECT_EQ(plans_made(), 0u);
+}
+
+TEST_F(KeptPlansTest, AUidThatIsGivenToAnotherListOfNodesByMistakeIsNotTrusted) {
+    graph->uid = next_graph_uid();
+    EXPECT_EQ(plans_made(), 1u);
+    Tensor* const more = add(x, x);
+    ASSERT_TRUE(append_node(*graph, *more));
+    more->flags |= GGML_TENSOR_FLAG_COMPUTE;
+    EXPECT_EQ(plans_made(), 1u);
+}
+
+TEST_F(KeptPlansTest, WhatCannotBePlannedIsNotKept) {
+    graph->uid = next_graph_uid();
+    Tensor* const missing = std::exchange(x->src[1], nullptr);
+    EXPECT_FALSE(stream.compute(*graph));
+    x->src[1] = missing;
+    EXPECT_EQ(plans_made(), 1u);
+}
+
+TEST_F(KeptPlansTest, TheLeastUsedGoWhenThereAreTooMany) {
+    const auto steps = static_cast<std::size_t>(graph->n_nodes);
+    const std::uint64_t first = graph->uid = next_graph_uid();
+    EXPECT_EQ(plans_made(), 1u);
+    for (std::size_t i = 0; i < KeptPlans::kMostSteps / steps; ++i) {
+        graph->uid = next_graph_uid();
+        ASSERT_EQ(plans_made(), 1u);
+    }
+    EXPECT_EQ(plans_made(), 0u) << "the last one is there";
+    graph->uid = first;
+    EXPECT_EQ(plans_made(), 1u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "backends/cpu/fusion.hpp"
+#include "backends/cpu/isa.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -41,10 +42,54 @@ Result<> find_fused(const Graph& graph, const Settings& settings, int* with) {
     return ok();
 }
 
+// ---- plans -------------------------------------------------------------------------------------
+
+Result<const Plan*> KeptPlans::plan_for(const Graph& graph, const Settings& settings) {
+    const Circumstances now{.nodes = graph.nodes,
+                            .count = graph.n_nodes,
+                            .threads = planned_threads(settings.threads, settings.pool),
+                            .fusion = settings.planned_fusion(),
+                            .isa = isa_changes()};
+    const auto make = [&](Plan& plan) {
+        ++made_;
+        return make_plan(graph, now.threads, Memory::checked, plan, now.fusion);
+    };
+    if (graph.uid == 0) {
+        HEDDLE_TRY(make(plan_));
+        return &plan_;
+    }
+    ++uses_;
+    if (const auto found = kept_.find(graph.uid); found != kept_.end()) {
+        if (found->second.made_in == now) {
+            found->second.last_use = uses_;
+            return &found->second.plan;
+        }
+        steps_ -= found->second.plan.steps.size();
+        kept_.erase(found);
+    }
+    Kept fresh{.made_in = now, .plan = {}, .last_use = uses_};
+    HEDDLE_TRY(make(fresh.plan));
+    Kept& kept = kept_[graph.uid] = std::move(fresh);
+    steps_ += kept.plan.steps.size();
+    make_room();
+    return &kept.plan;
+}
+
+/// The one in use stays.
+void KeptPlans::make_room() {
+    while (steps_ > kMostSteps && kept_.size() > 1) {
+        const auto oldest = std::ranges::min_element(
+            kept_, {}, [](const auto& entry) { return entry.second.last_use; });
+        steps_ -= oldest->second.plan.steps.size();
+        kept_.erase(oldest);
+    }
+}
+
+// ---- the stream --------------------------------------------------------------------------------
+
 Result<> CpuStream::compute(Graph& graph) {
-    const int threads = planned_threads(settings.threads, settings.pool);
-    HEDDLE_TRY(make_plan(graph, threads, Memory::checked, plan_, settings.planned_fusion()));
-    return run(plan_, settings, scratch_);
+    HEDDLE_TRY_ASSIGN(const Plan* const plan, plans_.plan_for(graph, settings));
+    return run(*plan, settings, scratch_);
 }
 
 Result<std::unique_ptr<PreparedGraph>> CpuStream::plan(const Graph& graph) {

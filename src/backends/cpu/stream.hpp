@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <unordered_map>
 
 #include "backends/cpu/execute.hpp"
 #include "backends/cpu/plan.hpp"
@@ -33,6 +35,40 @@ struct PreparedGraph {
     Scratch scratch;
 };
 
+/// Plans of graphs that come again, which their uid tells.
+class KeptPlans {
+public:
+    /// A plan for `graph`, kept if the graph has a uid. Good until the next call.
+    Result<const Plan*> plan_for(const Graph& graph, const Settings& settings);
+
+    std::uint64_t made() const { return made_; }  ///< how often something had to be planned
+
+    /// So many steps are kept; plans that were not used for longest go first.
+    static constexpr std::size_t kMostSteps = std::size_t{1} << 17;
+
+private:
+    /// All that a plan depends on beside the graph, and what a graph of the same uid has in common.
+    struct Circumstances {
+        Tensor* const* nodes;
+        int count, threads;
+        Fusion fusion;
+        std::uint64_t isa;
+        bool operator==(const Circumstances&) const = default;
+    };
+    struct Kept {
+        Circumstances made_in{};
+        Plan plan;
+        std::uint64_t last_use = 0;
+    };
+
+    void make_room();
+
+    std::unordered_map<std::uint64_t, Kept> kept_;  ///< by uid
+    std::size_t steps_ = 0;                         ///< of all that are kept
+    std::uint64_t uses_ = 0, made_ = 0;
+    Plan plan_;  ///< of a graph without uid; its memory is used again
+};
+
 /// Computes on the processor; every call has done its work when it returns.
 class CpuStream {
 public:
@@ -48,8 +84,10 @@ public:
     Result<> compute_plan(PreparedGraph& prepared);
     Result<> update_plan(PreparedGraph& prepared, const Graph& graph);
 
+    const KeptPlans& plans() const { return plans_; }
+
 private:
-    Plan plan_;        ///< its memory is used again
+    KeptPlans plans_;
     Scratch scratch_;  ///< grows, never shrinks
 };
 
