@@ -120,7 +120,8 @@ struct ggml_backend_i {
     /// Releases the stream, the object included.
     void (*free)(ggml_backend_t backend);
 
-    /// Writes bytes, in order with other work. May be NULL: synchronize, then write.
+    /// Writes bytes, in order with other work. May be NULL: synchronize, then write. `data` stays
+    /// until the stream is synchronised; `tensor` need not outlive the call, nor below.
     void (*set_tensor_async)(ggml_backend_t backend, struct ggml_tensor* tensor, const void* data,
                              size_t offset, size_t size);
     /// Reads bytes, in order with other work. May be NULL: synchronize, then read.
@@ -157,6 +158,12 @@ struct ggml_backend_i {
 
     /// Computes all nodes in order, perhaps later. Skips empty tensors, nodes that only describe
     /// data (NONE, RESHAPE, VIEW, PERMUTE, TRANSPOSE) and nodes without GGML_TENSOR_FLAG_COMPUTE.
+    ///
+    /// A graph stays as it was given. Until this stream is synchronised or the graph is allocated
+    /// anew, `cgraph`, its list of nodes, and the nodes' sources, parameters and addresses do not
+    /// change: a thread of the backend's own may read them. A graph with the same `uid` as an
+    /// earlier one, other than 0, is the same in all of that; pieces with `uid` 0 are gone when the
+    /// stream has been synchronised. Use counts and flags are those of the whole graph.
     enum ggml_status (*graph_compute)(ggml_backend_t backend, struct ggml_cgraph* cgraph);
 
     /// Moves an event to the end of the queue. May be NULL: no events.
@@ -164,7 +171,8 @@ struct ggml_backend_i {
     /// Makes later work wait for an event, without waiting itself. May be NULL: no events.
     void (*event_wait)(ggml_backend_t backend, ggml_backend_event_t event);
 
-    /// May reorder independent nodes, before memory is planned; adds and removes none. May be NULL.
+    /// May reorder independent nodes, before memory is planned; adds and removes none. The nodes are
+    /// the ones that graph_compute is going to be given. May be NULL.
     void (*graph_optimize)(ggml_backend_t backend, struct ggml_cgraph* cgraph);
 };
 
