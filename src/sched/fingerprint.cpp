@@ -92,6 +92,7 @@ inline bool Fingerprint::same_leaf(TensorId id, const Tensor& leaf) const {
     const std::size_t ahead = static_cast<std::size_t>(id) + kReadAhead;
     if (ahead >= tensors_.size()) return;
     prefetch(tensors_[ahead]);
+    prefetch_line(tensors_[ahead]->name);  // whoever is told of them may look at it
     const auto soon = static_cast<TensorId>(ahead);
     const TensorId root = index_->root(soon);
     if (root >= nodes_ && root != soon) prefetch_place(tensor(root));

@@ -268,14 +268,14 @@ bool ggml_backend_sched::same_constants() const {
     return true;
 }
 
-/// Whether backends can be given the same nodes as before (`index` is rebound). Then they know the
-/// graph by its uid, and runs that are under way may still read them.
-bool ggml_backend_sched::is_wired() const {
+/// The nodes that backends were given, if they can be given them again; null otherwise. Then they
+/// know the graph by its uid, and runs that are under way may still read them.
+const WiredGraph* ggml_backend_sched::wired_before() const {
     const State& s = *state_;
-    if (!s.program.forgetful.empty()) return false;  // their buffers forget the nodes
+    if (!s.program.forgetful.empty()) return nullptr;  // their buffers forget the nodes
     const auto is_placed = [](const auto& wired) { return wired != nullptr && wired->is_placed(); };
     const auto wired = std::ranges::find_if(s.splits.wired, is_placed);
-    return wired != s.splits.wired.end() && (*wired)->stands_for(s.index);
+    return wired != s.splits.wired.end() ? wired->get() : nullptr;
 }
 
 /// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
@@ -285,20 +285,26 @@ Result<bool> ggml_backend_sched::reuse(Graph& graph) {
     State& s = *state_;
     if (!same_pins(graph)) return false;
     PlacedAgain placed(s.program);
+    const WiredGraph* const wired = wired_before();
+    bool is_wired = wired != nullptr;
     const auto place = [&](TensorId first, std::span<Tensor* const> tensors) {
         placed.place(first, tensors);
+        is_wired = is_wired && wired->same_names(first, tensors);
     };
     if (!s.fingerprint.matches(graph, s.memory->own_buffers(), place)) return false;
     s.index.rebind(graph);
     if (!same_constants()) return false;
-    if (!is_wired()) {
+    const std::size_t listed = nodes_of(graph).size() + leafs_of(graph).size();
+    is_wired = is_wired && wired->same_memory(s.index) &&
+               wired->same_names(static_cast<TensorId>(listed), s.index.tensors().subspan(listed));
+    if (!is_wired) {
         if (s.under_way) HEDDLE_TRY(synchronize());
         sched::rebind(s.splits, s.index);
     }
     auto done = placed.finish(s.index);
     if (done) {
-        auto wired = wire(s.index, s.splits, s.next_slot);
-        if (!wired) done = std::move(wired).error();
+        auto ready = wire(s.index, s.splits, s.next_slot);
+        if (!ready) done = std::move(ready).error();
     }
     if (!done) {
         s.fingerprint.clear();

@@ -120,7 +120,7 @@ private:
     void warn_of_growth();
     bool same_pins(const heddle::Graph& graph) const;
     bool same_constants() const;
-    bool is_wired() const;
+    const heddle::sched::WiredGraph* wired_before() const;
     void remember_pins();
     void forget_graph();
     void note_failure(const heddle::Error& error);

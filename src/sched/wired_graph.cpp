@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/hash_set.hpp"
-#include "core/prefetch.hpp"
 #include "runtime/buffer.hpp"
 #include "sched/split.hpp"
 
@@ -34,7 +33,6 @@ WiredGraph::WiredGraph(const GraphIndex& index, Splits& splits, int slot)
     const std::size_t most = index.size() + splits.order.size() + splits.detours.size();
     clones_.reserve(most);
     origins_.reserve(most);
-    name_starts_.reserve(most);
     clone_nodes(index, splits);
     clone_tensors(index);
     for (std::size_t i = 0; i < clones_.size(); ++i) wire(index, origins_[i].id, clones_[i]);
@@ -49,7 +47,6 @@ WiredGraph::WiredGraph(const GraphIndex& index, Splits& splits, int slot)
 
 Tensor& WiredGraph::clone(const Tensor& original, TensorId id, const Tensor* stand_in) {
     origins_.push_back({id, stand_in});
-    std::copy_n(original.name, sizeof(NameStart), name_starts_.emplace_back().begin());
     return clones_.emplace_back(original);
 }
 
@@ -81,6 +78,10 @@ void WiredGraph::clone_tensors(const GraphIndex& index) {
         if (known != nullptr) continue;
         Tensor& original = index[id];
         known = stays(index, id) ? &original : &clone(original, id);
+    }
+    name_starts_.resize(tensors_.size());
+    for (std::size_t id = 0; id < tensors_.size(); ++id) {
+        std::copy_n(tensors_[id]->name, sizeof(NameStart), name_starts_[id].begin());
     }
 }
 
@@ -180,22 +181,22 @@ void WiredGraph::list_given(const GraphIndex& index, const Splits& splits) {
     written_.erase(std::ranges::unique(written_).begin(), written_.end());
 }
 
-bool WiredGraph::stands_for(const GraphIndex& index) const {
+bool WiredGraph::same_memory(const GraphIndex& index) const {
     for (const Given& given : given_) {
         const Tensor& now = index[given.id];
         if (now.buffer != given.buffer || now.data != given.data) return false;
         if (stays(index, given.id) && &now != &(*this)[given.id]) return false;
     }
-    for (std::size_t i = 0; i < clones_.size(); ++i) {
-        if (i + kReadAhead < clones_.size()) {
-            prefetch_line(index[origins_[i + kReadAhead].id].name);
-        }
-        if (origins_[i].stand_in != nullptr) continue;  // named after its node
-        const Tensor& now = index[origins_[i].id];
-        const NameStart& start = name_starts_[i];
+    return true;
+}
+
+bool WiredGraph::same_names(TensorId first, std::span<Tensor* const> tensors) const {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const auto id = static_cast<std::size_t>(first) + i;
+        const NameStart& start = name_starts_[id];
         const bool is_all = start.back() == '\0';
-        if (is_all && std::memcmp(now.name, start.data(), start.size()) == 0) continue;
-        if (heddle::name_of(now) != heddle::name_of(clones_[i])) return false;
+        if (is_all && std::memcmp(tensors[i]->name, start.data(), start.size()) == 0) continue;
+        if (heddle::name_of(*tensors[i]) != heddle::name_of(*tensors_[id])) return false;
     }
     return true;
 }

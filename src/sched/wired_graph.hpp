@@ -48,9 +48,15 @@ public:
     bool is_placed() const { return is_placed_; }
     void unplace() { is_placed_ = false; }
 
-    /// Whether it is as good for the graph that `index` was rebound to, which is the same but for
-    /// addresses: tensors with memory of their own are the very same, and names are equal.
-    bool stands_for(const GraphIndex& index) const;
+    // Whether it is as good for the graph that `index` was rebound to, which is the same but for
+    // addresses and names.
+
+    /// Whether tensors with memory of their own are the very same.
+    bool same_memory(const GraphIndex& index) const;
+
+    /// Whether the tensors from number `first` on have the names that they had: asked while they
+    /// are near.
+    bool same_names(TensorId first, std::span<Tensor* const> tensors) const;
 
     /// Buffers that are not the scheduler's and that nodes write.
     std::span<Buffer* const> written() const { return written_; }
@@ -79,11 +85,11 @@ private:
     /// Most names are no longer: side by side they are compared faster than in the clones.
     using NameStart = std::array<char, 16>;
 
-    std::vector<Tensor> clones_;          ///< never grows beyond what was reserved
-    std::vector<Clone> origins_;          ///< of each clone
-    std::vector<NameStart> name_starts_;  ///< of each clone
-    std::size_t node_clones_ = 0;         ///< the first ones, in the order in which they run
+    std::vector<Tensor> clones_;   ///< never grows beyond what was reserved
+    std::vector<Clone> origins_;   ///< of each clone
+    std::size_t node_clones_ = 0;  ///< the first ones, in the order in which they run
     std::vector<Tensor*> tensors_;
+    std::vector<NameStart> name_starts_;  ///< of each tensor
     std::vector<Tensor*> nodes_;
     std::vector<Graph> parts_;
 
