@@ -171,8 +171,8 @@ struct ggml_backend_i {
     /// Makes later work wait for an event, without waiting itself. May be NULL: no events.
     void (*event_wait)(ggml_backend_t backend, ggml_backend_event_t event);
 
-    /// May reorder independent nodes, before memory is planned; adds and removes none. The nodes are
-    /// the ones that graph_compute is going to be given. May be NULL.
+    /// May reorder independent nodes, before memory is planned; adds and removes none. The nodes
+    /// are the ones that graph_compute is going to be given. May be NULL.
     void (*graph_optimize)(ggml_backend_t backend, struct ggml_cgraph* cgraph);
 };
 
