@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs codebooks into the text that src/quant/codebooks.cpp holds.
+"""Packs codebooks into the text that src/quant/codebook_texts.hpp holds.
 
 Each argument is a table: one row per line, one whole number per element, rows in the order of their
 index in a block. A value's rank among the values of its table is its code; the codes of a row, as
