@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backends/gpu/architectures.hpp"
+#include "backends/gpu/kernel_table.hpp"
+#include "backends/gpu/offload.hpp"
+#include "backends/gpu/replay_key.hpp"
+
+namespace heddle::gpu {
+namespace {
+
+struct Row {
+    const char* name;
+    Op op;
+    std::string_view (*objection)(const Tensor& node);
+};
+
+std::string_view needs_even_rows(const Tensor& node) {
+    return node.ne[0] % 2 == 0 ? std::string_view{} : "rows are odd";
+}
+std::string_view needs_one_row(const Tensor& node) {
+    return node.ne[1] == 1 ? std::string_view{} : "there are several rows";
+}
+
+constexpr Row kFast[] = {{"even", GGML_OP_ADD, needs_even_rows}};
+constexpr Row kPlain[] = {{"single", GGML_OP_ADD, needs_one_row}};
+
+Tensor node_of(Op op, std::int64_t n0, std::int64_t n1, std::int64_t n2 = 1) {
+    Tensor node{};
+    node.op = op;
+    node.ne[0] = n0, node.ne[1] = n1, node.ne[2] = n2, node.ne[3] = 1;
+    return node;
+}
+
+TEST(KernelTable, TheFirstRowWithoutAnObjectionRunsANode) {
+    const KernelTable<Row> table{kFast, kPlain};
+    EXPECT_STREQ(table.choose(node_of(GGML_OP_ADD, 4, 7))->name, "even");
+    EXPECT_STREQ(table.choose(node_of(GGML_OP_ADD, 3, 1))->name, "single");
+}
+
+TEST(KernelTable, TheLastRowAskedSaysWhyANodeIsDeclined) {
+    const KernelTable<Row> table{kFast, kPlain};
+    std::string_view reason;
+    EXPECT_EQ(table.choose(node_of(GGML_OP_ADD, 3, 2), &reason), nullptr);
+    EXPECT_EQ(reason, "there are several rows");
+    EXPECT_EQ(table.choose(node_of(GGML_OP_MUL, 4, 1), &reason), nullptr);
+    EXPECT_EQ(reason, "there is no kernel for this op");
+}
+
+TEST(KernelTable, ANumberThatNamesNoOpHasNoKernels) {
+    const KernelTable<Row> table{kFast};
+    EXPECT_TRUE(table.of(static_cast<Op>(GGML_OP_COUNT)).empty());
+}
+
+TEST(Offload, TheBatchOfAProductIsItsNumberOfColumns) {
+    EXPECT_EQ(batch_of(node_of(GGML_OP_MUL_MAT, 64, 5, 3)), 5);
+    EXPECT_EQ(batch_of(node_of(GGML_OP_MUL_MAT_ID, 64, 5, 3)), 3);
+    EXPECT_EQ(batch_of(node_of(GGML_OP_ADD, 64, 5, 3)), 15);
+}
+
+TEST(Offload, LookingUpRowsIsNeverWorthSendingTheTable) {
+    EXPECT_EQ(batch_of(node_of(GGML_OP_GET_ROWS, 64, 512)), 0);
+}
+
+TEST(Architectures, MachineCodeRunsOnLaterDevicesOfItsFamilyAlone) {
+    EXPECT_TRUE(runs_on("80-real", {8, 0}));
+    EXPECT_TRUE(runs_on("80-real", {8, 6}));
+    EXPECT_FALSE(runs_on("86-real", {8, 0}));
+    EXPECT_FALSE(runs_on("80-real", {9, 0}));
+}
+
+TEST(Architectures, PtxRunsOnAllLaterDevices) {
+    EXPECT_TRUE(runs_on("80", {12, 0}));
+    EXPECT_TRUE(runs_on("80-virtual", {9, 0}));
+    EXPECT_FALSE(runs_on("80-virtual", {7, 5}));
+}
+
+TEST(Architectures, CodeForOneDeviceRunsOnThatDeviceAlone) {
+    EXPECT_TRUE(runs_on("90a", {9, 0}));
+    EXPECT_FALSE(runs_on("90a", {10, 0}));
+    EXPECT_TRUE(runs_on("80-real,90a-real,120a-real", {12, 0}));
+    EXPECT_FALSE(runs_on("80-real,90a-real,120a-real", {12, 1}));
+}
+
+TEST(Architectures, NothingRunsWhereNothingWasCompiled) {
+    EXPECT_FALSE(runs_on("", {9, 0}));
+    EXPECT_FALSE(runs_on("native", {9, 0}));
+}
+
+// ---- replay ------------------------------------------------------------------------------------
+
+/// A node with an operand, both in memory.
+struct SmallGraph {
+    float memory[8] = {};
+    Tensor x = node_of(GGML_OP_NONE, 4, 1), y = node_of(GGML_OP_SCALE, 4, 1);
+
+    SmallGraph() {
+        x.data = memory, y.data = memory + 4;
+        y.src[0] = &x;
+    }
+    ReplayKey key() const {
+        ReplayKey key;
+        key.add(kFast, y);
+        return key;
+    }
+};
+
+TEST(ReplayKey, DoesNotDependOnWhatTensorsHoldOrAreCalled) {
+    SmallGraph graph;
+    const ReplayKey before = graph.key();
+    graph.memory[2] = 7;
+    std::strcpy(graph.y.name, "scaled");
+    EXPECT_TRUE(graph.key() == before);
+}
+
+TEST(ReplayKey, ChangesWithEverythingThatKernelsTakeFromANode) {
+    const SmallGraph plain;
+    const auto changes = [&](const char* what, auto&& change) {
+        SmallGraph graph;
+        graph.x.data = plain.x.data, graph.y.data = plain.y.data;  // else addresses differ anyway
+        EXPECT_TRUE(graph.key() == plain.key());
+        change(graph);
+        EXPECT_FALSE(graph.key() == plain.key()) << what;
+    };
+    changes("address", [](SmallGraph& graph) { graph.y.data = graph.memory; });
+    changes("extent", [](SmallGraph& graph) { graph.y.ne[1] = 2; });
+    changes("stride", [](SmallGraph& graph) { graph.y.nb[1] = 64; });
+    changes("type", [](SmallGraph& graph) { graph.y.type = GGML_TYPE_F16; });
+    changes("first parameter", [](SmallGraph& graph) { graph.y.op_params[0] = 1; });
+    changes("last parameter", [](SmallGraph& graph) { graph.y.op_params[15] = 1; });
+    changes("address of an operand", [](SmallGraph& graph) { graph.x.data = graph.memory + 1; });
+    changes("extent of an operand", [](SmallGraph& graph) { graph.x.ne[3] = 2; });
+    changes("operand left out", [](SmallGraph& graph) { graph.y.src[0] = nullptr; });
+    changes("operand in another slot",
+            [](SmallGraph& graph) { std::swap(graph.y.src[0], graph.y.src[1]); });
+}
+
+TEST(ReplayKey, ChangesWithTheKernel) {
+    const SmallGraph graph;
+    ReplayKey other;
+    other.add(kPlain, graph.y);
+    EXPECT_FALSE(other == graph.key());
+}
+
+}  // namespace
+}  // namespace heddle::gpu
