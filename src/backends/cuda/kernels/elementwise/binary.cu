@@ -1,0 +1,95 @@
+// ADD, SUB, MUL, DIV with broadcasting, ADD1 and ADD_ID. Any strides; F32, F16 and BF16 in any
+// mixture.
+
+#include "backends/cuda/kernels/operand.cuh"
+
+namespace heddle::cuda {
+namespace {
+
+struct Add {
+    __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Subtract {
+    __device__ float operator()(float a, float b) const { return a - b; }
+};
+struct Multiply {
+    __device__ float operator()(float a, float b) const { return a * b; }
+};
+struct Divide {
+    __device__ float operator()(float a, float b) const { return a / b; }
+};
+
+std::string_view binary_objection(const Tensor& node) {
+    if (const auto words = need_floats(node, 2); !words.empty()) return words;
+    if (!same_shape(*node.src[0], node)) return "the result has another shape than operand 0";
+    if (!can_repeat(*node.src[1], node)) return "operand 1 does not tile operand 0";
+    return {};
+}
+
+/// One element of each operand after the other, all dense F32 of one shape.
+template <class Combine>
+void launch_dense(const Tensor& node, const Launch& launch) {
+    const auto* a = static_cast<const float*>(node.src[0]->data);
+    const auto* b = static_cast<const float*>(node.src[1]->data);
+    auto* y = static_cast<float*>(node.data);
+    for_each(launch, element_count(node),
+             [=] __device__(std::int64_t i) { y[i] = Combine{}(a[i], b[i]); });
+}
+
+std::string_view dense_objection(const Tensor& node) {
+    if (const auto words = need_f32(node, 2); !words.empty()) return words;
+    if (!same_shape(*node.src[0], node) || !same_shape(*node.src[1], node)) {
+        return "shapes differ";
+    }
+    return need_contiguous(node, 2);
+}
+
+/// The second operand is tiled over the first.
+template <class Combine>
+void launch_broadcast(const Tensor& node, const Launch& launch) {
+    const Operand a = operand(node.src[0]), b = operand(node.src[1]), y = operand(&node);
+    const bool tiles = !same_shape(*node.src[1], node);
+    for_each_place(launch, node, [=] __device__(Place p) {
+        const float second = tiles ? b(p.i0 % b.extent[0], p.i1 % b.extent[1], p.i2 % b.extent[2],
+                                       p.i3 % b.extent[3])
+                                   : b(p.i0, p.i1, p.i2, p.i3);
+        y.put(Combine{}(a(p.i0, p.i1, p.i2, p.i3), second), p.i0, p.i1, p.i2, p.i3);
+    });
+}
+
+std::string_view add_id_objection(const Tensor& node) {
+    if (const auto words = need_f32(node, 2); !words.empty()) return words;
+    if (node.src[2] == nullptr) return "the ids are missing";
+    if (node.src[2]->type != GGML_TYPE_I32) return "ids are not I32";
+    return {};
+}
+
+/// Ids outside of b add nothing.
+void launch_add_id(const Tensor& node, const Launch& launch) {
+    const Operand a = operand(node.src[0]), b = operand(node.src[1]), ids = operand(node.src[2]);
+    const Operand y = operand(&node);
+    for_each_place(launch, node, [=] __device__(Place p) {
+        const std::int64_t row = ids.integer(p.i1, p.i2);
+        const float added = row >= 0 && row < b.extent[1] ? b(p.i0, row) : 0.0f;
+        y.put(a(p.i0, p.i1, p.i2, p.i3) + added, p.i0, p.i1, p.i2, p.i3);
+    });
+}
+
+constexpr Kernel kKernels[] = {
+    {"add_f32_dense", GGML_OP_ADD, dense_objection, nullptr, launch_dense<Add>},
+    {"sub_f32_dense", GGML_OP_SUB, dense_objection, nullptr, launch_dense<Subtract>},
+    {"mul_f32_dense", GGML_OP_MUL, dense_objection, nullptr, launch_dense<Multiply>},
+    {"div_f32_dense", GGML_OP_DIV, dense_objection, nullptr, launch_dense<Divide>},
+    {"add_broadcast", GGML_OP_ADD, binary_objection, nullptr, launch_broadcast<Add>},
+    {"sub_broadcast", GGML_OP_SUB, binary_objection, nullptr, launch_broadcast<Subtract>},
+    {"mul_broadcast", GGML_OP_MUL, binary_objection, nullptr, launch_broadcast<Multiply>},
+    {"div_broadcast", GGML_OP_DIV, binary_objection, nullptr, launch_broadcast<Divide>},
+    {"add1_broadcast", GGML_OP_ADD1, binary_objection, nullptr, launch_broadcast<Add>},
+    {"add_id_f32", GGML_OP_ADD_ID, add_id_objection, nullptr, launch_add_id},
+};
+
+}  // namespace
+
+std::span<const Kernel> binary_kernels() { return kKernels; }
+
+}  // namespace heddle::cuda

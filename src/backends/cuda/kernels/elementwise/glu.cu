@@ -1,0 +1,65 @@
+// GLU: an activation of one half times the other half, or of one tensor times another.
+
+#include "backends/cuda/kernels/activations.cuh"
+#include "backends/cuda/kernels/operand.cuh"
+#include "ops/glu.hpp"
+
+namespace heddle::cuda {
+namespace {
+
+using Params = ops::Glu::Params;
+
+__device__ float glu_of(const Params& params, float x, float g) {
+    switch (params.function) {
+        case GGML_GLU_OP_REGLU:
+            return x > 0 ? x * g : 0.0f;
+        case GGML_GLU_OP_GEGLU:
+            return gelu(x) * g;
+        case GGML_GLU_OP_SWIGLU:
+            return silu(x) * g;
+        case GGML_GLU_OP_SWIGLU_OAI: {
+            const float bounded = fminf(x, params.limit);
+            const float linear = fmaxf(fminf(g, params.limit), -params.limit);
+            return bounded / (1.0f + expf(-params.alpha * bounded)) * (linear + 1.0f);
+        }
+        case GGML_GLU_OP_GEGLU_ERF:
+            return gelu_erf(x) * g;
+        default:
+            return gelu_quick(x) * g;
+    }
+}
+
+std::string_view objection(const Tensor& node) {
+    if (const auto words = need_floats(node, 1); !words.empty()) return words;
+    const int function = unpack<Params>(node).function;
+    if (function < 0 || function >= GGML_GLU_OP_COUNT) return "no such function";
+    if (node.src[1] == nullptr) {
+        return node.src[0]->ne[0] / 2 == node.ne[0] ? "" : "rows of the result are no half rows";
+    }
+    if (!is_float(*node.src[1])) return "operand 1 is not F32, F16 or BF16";
+    if (!same_shape(*node.src[0], node) || !same_shape(*node.src[1], node)) return "shapes differ";
+    return {};
+}
+
+void launch_glu(const Tensor& node, const Launch& launch) {
+    const auto params = unpack<Params>(node);
+    const Operand a = operand(node.src[0]), y = operand(&node);
+    const bool is_split = node.src[1] != nullptr;
+    const Operand b = is_split ? operand(node.src[1]) : a;
+    const std::int64_t half = node.ne[0];
+    const std::int64_t x_begin = !is_split && params.swapped != 0 ? half : 0;
+    const std::int64_t g_begin = !is_split && params.swapped == 0 ? half : 0;
+    for_each_place(launch, node, [=] __device__(Place p) {
+        const float x = a(p.i0 + x_begin, p.i1, p.i2, p.i3);
+        const float g = b(p.i0 + g_begin, p.i1, p.i2, p.i3);
+        y.put(glu_of(params, x, g), p.i0, p.i1, p.i2, p.i3);
+    });
+}
+
+constexpr Kernel kKernels[] = {{"glu", GGML_OP_GLU, objection, nullptr, launch_glu}};
+
+}  // namespace
+
+std::span<const Kernel> glu_kernels() { return kKernels; }
+
+}  // namespace heddle::cuda
