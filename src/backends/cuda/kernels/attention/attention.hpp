@@ -1,0 +1,57 @@
+#pragma once
+
+#include "backends/cuda/kernel.hpp"
+
+/// What the kernels of FLASH_ATTN_EXT share on the host: operands and how keys are split.
+namespace heddle::cuda {
+
+struct AttentionOperand {
+    const std::uint8_t* data;
+    std::int64_t stride1, stride2, stride3;  ///< bytes
+    ggml_type type;
+};
+
+/// A group is the heads of queries that share a head of keys and a head of values. Its rows are
+/// numbered query by query, heads running fastest: all of them meet the same keys and values.
+struct AttentionArguments {
+    AttentionOperand q, k, v, mask;  ///< mask.data is null if there is none
+    const float* sinks;              ///< null: none
+    float* y;
+    int key_size, value_size;
+    std::int64_t queries, keys, heads, sequences;
+    std::int64_t group_heads, groups;  ///< heads of a group; groups of a sequence
+    std::int64_t heads_per_key, heads_per_value;
+    std::int64_t mask2, mask3;      ///< extents of the mask
+    float scale, softcap;           ///< softcap 0: none
+    float slope_base, slope_base2;  ///< of ALiBi; 0: none
+    std::int64_t slope_heads;
+
+    int splits;          ///< of the keys
+    std::int64_t share;  ///< keys of a split
+    float* partial;      ///< with several splits: see `partial_floats`
+
+    __host__ __device__ std::int64_t rows() const { return queries * group_heads; }
+};
+
+/// Sum of weights and largest logit of a row, and its weighted sum of values, from one split.
+/// Row after row, split after split: value_size floats, then these two.
+__host__ __device__ inline std::int64_t partial_floats(int value_size) { return value_size + 2; }
+
+/// Reads a node. `rows_per_tile`: what one block takes; decides how the keys are split.
+AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, int keys_per_tile,
+                                       const DeviceFacts& device, std::byte* partial);
+
+/// Bytes of partial results; 0 without splits.
+std::size_t partial_bytes(const AttentionArguments& a);
+
+std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile);
+
+/// Joins the splits of every row, in order.
+void merge_splits(const AttentionArguments& a, const Launch& launch);
+
+std::string_view attention_objection(const Tensor& node);
+
+// The rows of attention_kernels(), one in each file.
+extern const Kernel kAttentionMma, kAttentionGeneric;
+
+}  // namespace heddle::cuda

@@ -1,0 +1,12 @@
+#include <array>
+
+#include "backends/cuda/kernels/attention/attention.hpp"
+
+namespace heddle::cuda {
+
+std::span<const Kernel> attention_kernels() {
+    static const std::array kernels{kAttentionMma, kAttentionGeneric};
+    return kernels;
+}
+
+}  // namespace heddle::cuda

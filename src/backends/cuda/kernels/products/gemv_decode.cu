@@ -1,0 +1,91 @@
+#include "backends/cuda/formats/all.cuh"
+#include "backends/cuda/kernels/products/gemv.cuh"
+
+/// Products of few columns, any type and any strides: weights are decoded to f32 on the way.
+namespace heddle::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+
+/// One warp for a row of weights and up to eight columns.
+template <class F>
+__global__ void __launch_bounds__(32 * kWarps) gemv_decode(GemvArguments a) {
+    const int lane = threadIdx.x & 31;
+    const std::int64_t depth = a.weights.depth, rows = a.weights.rows;
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;
+    for (std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+         at < a.segments * rows; at += step) {
+        const std::int64_t segment = at / rows, row = at % rows;
+        const std::uint8_t* matrix = matrix_of(a, segment);
+        const std::uint8_t* weights = matrix + row * a.weights.row_stride;
+        const std::int64_t first = first_column(a, segment);
+        float sums[kMostColumns] = {};
+        for (std::int64_t k = 8 * lane; matrix != nullptr && k < depth; k += 256) {
+            float w[8];
+            const int count = static_cast<int>(min(depth - k, std::int64_t{8}));
+            if (F::block_elements > 1 || count == 8)
+                decode8_of_row<F>(weights, k, w);
+            else
+                for (int j = 0; j < 8; ++j)
+                    w[j] = j < count ? decode<F>(weights + k * F::block_bytes, j) : 0.0f;
+            for (int n = 0; n < a.columns; ++n) {
+                const std::uint8_t* x = a.acts.row(first + n);
+                float sum = 0;
+                for (int j = 0; j < count; ++j) sum += w[j] * a.acts.load(x, k + j);
+#pragma unroll
+                for (int m = 0; m < kMostColumns; ++m) sums[m] += m == n ? sum : 0.0f;
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < kMostColumns; ++n) {
+            float sum = sums[n];
+#pragma unroll
+            for (int s = 16; s > 0; s /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, s);
+            if (lane == n && n < a.columns) {
+                const std::int64_t column =
+                    a.ids != nullptr ? segment : segment * a.segment_columns + a.column_offset + n;
+                a.y[column * rows + row] = sum;
+            }
+        }
+    }
+}
+
+void run(ggml_type type, GemvArguments arguments, const Launch& launch) {
+    const std::int64_t rows = arguments.segments * arguments.weights.rows;
+    const std::int64_t blocks = (rows + kWarps - 1) / kWarps, most = 1 << 20;
+    dispatch_format(type, [&](auto format) {
+        for (int at = 0; at < arguments.segment_columns; at += arguments.columns) {
+            const int left = arguments.segment_columns - at;
+            arguments.column_offset = at;
+            arguments.columns = left < kMostColumns ? left : static_cast<int>(kMostColumns);
+            gemv_decode<decltype(format)><<<static_cast<unsigned>(blocks < most ? blocks : most),
+                                            32 * kWarps, 0, launch.stream>>>(arguments);
+        }
+    });
+}
+
+std::string_view objection(const Tensor& node) {
+    if (const auto reason = product_objection(node); !reason.empty()) return reason;
+    if (columns_per_matrix(node) > kMostColumns) return "more than 8 columns";
+    return {};
+}
+
+void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
+    if (is_empty(node)) return;
+    if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
+    run(node.src[0]->type, mul_mat_id_arguments(node), launch);
+}
+
+}  // namespace
+
+void launch_gemv_decode(const Tensor& node, const Launch& launch) {
+    if (is_empty(node)) return;
+    if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
+    run(node.src[0]->type, mul_mat_arguments(node), launch);
+}
+
+const Kernel kGemvDecode{"gemv_decode", GGML_OP_MUL_MAT, objection, nullptr, launch_gemv_decode};
+const Kernel kMulMatIdGeneric{"mul_mat_id_decode", GGML_OP_MUL_MAT_ID, product_objection, nullptr,
+                              launch_mul_mat_id};
+
+}  // namespace heddle::cuda

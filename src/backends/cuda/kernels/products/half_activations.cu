@@ -1,0 +1,83 @@
+#include <cuda_bf16.h>
+
+#include "backends/cuda/kernels/products/half_activations.hpp"
+#include "backends/cuda/kernels/products/operands.cuh"
+
+namespace heddle::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr float kComfortable = 16384;  ///< a column below this keeps its scale
+
+__device__ float largest_of_block(float value) {
+    __shared__ float of_warp[kThreads / 32];
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    float largest = of_warp[0];
+#pragma unroll
+    for (int w = 1; w < kThreads / 32; ++w) largest = fmaxf(largest, of_warp[w]);
+    return largest;
+}
+
+/// One block per column.
+__global__ void __launch_bounds__(kThreads)
+    convert(Activations b, std::int64_t depth, std::int64_t padded, bool to_bf16,
+            std::uint16_t* halves, float* factors) {
+    for (std::int64_t column = blockIdx.x; column < b.columns(); column += gridDim.x) {
+        const std::uint8_t* row = b.row(column);
+        std::uint16_t* to = halves + column * padded;
+        float scale = 1, factor = 1;
+        if (!to_bf16) {
+            float largest = 0;
+            for (std::int64_t k = threadIdx.x; k < depth; k += kThreads)
+                largest = fmaxf(largest, fabsf(b.load(row, k)));
+            largest = largest_of_block(largest);
+            if (largest > kComfortable && !isinf(largest)) {
+                const int exponent = ilogbf(largest) - 13;
+                scale = exp2f(static_cast<float>(-exponent));
+                factor = exp2f(static_cast<float>(exponent));
+            }
+        }
+        for (std::int64_t k = threadIdx.x; k < padded; k += kThreads) {
+            const float x = k < depth ? b.load(row, k) * scale : 0.0f;
+            to[k] = to_bf16 ? __bfloat16_as_ushort(__float2bfloat16_rn(x))
+                            : __half_as_ushort(__float2half_rn(x));
+        }
+        if (threadIdx.x == 0) factors[column] = factor;
+    }
+}
+
+/// One block per column; most have nothing to do.
+__global__ void __launch_bounds__(kThreads)
+    apply(const float* factors, std::int64_t columns, std::int64_t rows, float* y) {
+    for (std::int64_t column = blockIdx.x; column < columns; column += gridDim.x) {
+        const float factor = factors[column];
+        if (factor == 1) continue;
+        for (std::int64_t i = threadIdx.x; i < rows; i += kThreads) y[column * rows + i] *= factor;
+    }
+}
+
+}  // namespace
+
+void apply_factors(const HalfActivations& layout, const std::byte* converted, std::int64_t rows,
+                   float* y, const Launch& launch) {
+    const std::int64_t most = 4096, blocks = layout.columns < most ? layout.columns : most;
+    apply<<<static_cast<unsigned>(blocks), kThreads, 0, launch.stream>>>(
+        reinterpret_cast<const float*>(converted + layout.factors_at()), layout.columns, rows, y);
+}
+
+void convert_activations(const Tensor& b, bool to_bf16, std::byte* to, const Launch& launch) {
+    const HalfActivations layout(b);
+    if (layout.columns == 0) return;
+    const std::int64_t most = 1 << 20;
+    convert<<<static_cast<unsigned>(layout.columns < most ? layout.columns : most), kThreads, 0,
+              launch.stream>>>(activations_of(b), b.ne[0], layout.depth, to_bf16,
+                               reinterpret_cast<std::uint16_t*>(to),
+                               reinterpret_cast<float*>(to + layout.factors_at()));
+}
+
+}  // namespace heddle::cuda

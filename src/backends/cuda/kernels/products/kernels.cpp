@@ -1,0 +1,14 @@
+#include <array>
+
+#include "backends/cuda/kernels/products/products.hpp"
+
+namespace heddle::cuda {
+
+std::span<const Kernel> products_kernels() {
+    static const std::array kernels{kGemvInt8,    kGemvFloat,       kGemvDecode,   kGemmLibrary,
+                                    kGemmMma,     kGemmGeneric,     kMulMatIdInt8, kMulMatIdFloat,
+                                    kMulMatIdMma, kMulMatIdGeneric, kOutProd};
+    return kernels;
+}
+
+}  // namespace heddle::cuda
