@@ -10,11 +10,13 @@ set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/${HEDDLE_PLUGIN_SUBDIRECTORY})
 if(GGML_BACKEND_DIR)
   set(plugin_dir ${GGML_BACKEND_DIR})
 endif()
-if(TARGET ggml-sim)
-  set_target_properties(ggml-sim PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
-  install(TARGETS ggml-sim LIBRARY DESTINATION ${plugin_dir}
-                           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+foreach(plugin IN ITEMS ggml-sim ggml-cuda)
+  if(TARGET ${plugin})
+    set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${plugin_dir}
+                              ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
 # Programs may link the BLAS backend, so it lies with the libraries; the plug-in is a link to it.
 set(linkable_plugins "")
 if(TARGET ggml-blas)

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/error.hpp"
+
+/// The CUDA runtime as values: errors are Results with a sentence, handles have owners.
+namespace heddle::cuda {
+
+/// Success, or a failure whose sentence is `parts` and the driver's words.
+template <class... Parts>
+Result<> check(cudaError_t status, const Parts&... parts) {
+    if (status == cudaSuccess) return ok();
+    cudaGetLastError();  // else the next call would report it again
+    const Errc code = status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device;
+    return failure(code, parts..., ": ", cudaGetErrorString(status));
+}
+
+/// A number of bytes for people: "3.2 GiB".
+std::string describe_bytes(std::size_t size);
+
+/// Makes a device the current one of the calling thread, which may have had another or none. The
+/// one before is not made current again: that would create a context on a device nobody asked for.
+inline Result<> select_device(int ordinal, const std::string& name) {
+    return check(cudaSetDevice(ordinal), "selecting ", name);
+}
+
+/// Owns a handle of the driver's; `Destroy` frees it.
+template <class Handle, cudaError_t (*Destroy)(Handle)>
+class Owner {
+public:
+    Owner() = default;
+    explicit Owner(Handle handle) : handle_(handle) {}
+    Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Owner& operator=(Owner&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~Owner() {
+        if (handle_ != nullptr) Destroy(handle_);
+    }
+
+    Handle get() const { return handle_; }
+
+private:
+    Handle handle_ = nullptr;
+};
+
+using StreamHandle = Owner<cudaStream_t, cudaStreamDestroy>;
+using EventHandle = Owner<cudaEvent_t, cudaEventDestroy>;
+using DeviceMemory = Owner<void*, cudaFree>;
+using PinnedMemory = Owner<void*, cudaFreeHost>;
+
+}  // namespace heddle::cuda

@@ -1,0 +1,157 @@
+#include "backends/cuda/stream.hpp"
+
+#include "backends/cuda/device.hpp"
+#include "ggml-impl.h"
+
+namespace heddle::cuda {
+
+static_assert(plugin::WritesAsync<CudaStream> && plugin::ReadsAsync<CudaStream> &&
+              plugin::WritesPiecesAsync<CudaStream> && plugin::ReadsPiecesAsync<CudaStream> &&
+              plugin::CopiesAsync<CudaStream> && plugin::Synchronizes<CudaStream>);
+
+// ---- events ------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const Board&) {
+    return std::make_unique<CudaEvent>();  // the driver's object is made when it is recorded
+}
+
+Result<> CudaEvent::record(const Board& board, cudaStream_t stream) {
+    if (ordinal_ != board.ordinal) {
+        cudaEvent_t made = nullptr;
+        HEDDLE_TRY(check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming),
+                         "making an event on ", board.name));
+        event_ = EventHandle(made);
+        ordinal_ = board.ordinal;
+    }
+    return check(cudaEventRecord(event_.get(), stream), "recording an event on ", board.name);
+}
+
+Result<> CudaEvent::wait_on_host() const {
+    if (event_.get() == nullptr) return ok();
+    return check(cudaEventSynchronize(event_.get()), "waiting for an event");
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<CudaStream>> CudaStream::make(const Board& board) {
+    HEDDLE_TRY(board.select());
+    cudaStream_t made = nullptr;
+    HEDDLE_TRY(check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream on ",
+                     board.name));
+    return std::unique_ptr<CudaStream>(new CudaStream(board, StreamHandle(made)));
+}
+
+CudaStream::~CudaStream() {
+    if (board_.select()) cudaStreamSynchronize(stream_.get());  // kernels may still use the scratch
+    cudaGetLastError();
+}
+
+// ---- computing ---------------------------------------------------------------------------------
+
+Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
+    const Launch launch{stream_.get(), room, board_.facts};
+    for (const Plan::Step& step : plan.steps) {
+        step.kernel->launch(*step.node, launch);
+        if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+            return check(status, describe_node(*step.node), ", kernel ", step.kernel->name);
+        }
+    }
+    return ok();
+}
+
+Result<> CudaStream::compute(ggml_cgraph& graph) {
+    HEDDLE_TRY(board_.select());
+    HEDDLE_TRY_ASSIGN(const bool is_known, replay_.launch_known(graph.uid, stream_.get()));
+    if (is_known) return ok();
+    HEDDLE_TRY_ASSIGN(const Plan plan, Plan::make(board_, graph));
+    if (!scratch_.has(plan.scratch)) {  // captured work knows the old address
+        HEDDLE_TRY(synchronize());
+        replay_.clear();
+    }
+    HEDDLE_TRY_ASSIGN(std::byte* const room, scratch_.reserve(plan.scratch));
+    if (!board_.options.is_replaying) return enqueue(plan, room);
+    return replay_.launch(plan, graph.uid, stream_.get(), [&] { return enqueue(plan, room); });
+}
+
+Result<> CudaStream::synchronize() {
+    HEDDLE_TRY(board_.select());
+    return check(cudaStreamSynchronize(stream_.get()), "waiting for ", board_.name);
+}
+
+// ---- copies between host and device ------------------------------------------------------------
+
+Result<> CudaStream::check_own(const Tensor& tensor, const plugin::Pieces& pieces) const {
+    const CudaBuffer* buffer = buffer_of(tensor);
+    if (buffer == nullptr || &buffer->board() != &board_) {
+        return invalid(describe(tensor), " is not in memory of ", board_.name);
+    }
+    return buffer->check_range(tensor, pieces);
+}
+
+Result<> CudaStream::transfer(Direction direction, const Tensor& tensor, std::byte* host,
+                              const plugin::Pieces& pieces) {
+    HEDDLE_TRY(check_own(tensor, pieces));
+    HEDDLE_TRY(board_.select());
+    return check(copy_pieces(direction, static_cast<std::byte*>(tensor.data) + pieces.offset, host,
+                             pieces, stream_.get()),
+                 "enqueuing a transfer of ", describe_bytes(pieces.count * pieces.size), " on ",
+                 board_.name);
+}
+
+Result<> CudaStream::write_async(Tensor& tensor, std::size_t offset,
+                                 std::span<const std::byte> bytes) {
+    return write_pieces_async(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
+}
+
+Result<> CudaStream::read_async(const Tensor& tensor, std::size_t offset,
+                                std::span<std::byte> bytes) {
+    return read_pieces_async(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
+}
+
+Result<> CudaStream::write_pieces_async(Tensor& tensor, const std::byte* data,
+                                        plugin::Pieces pieces) {
+    return transfer(Direction::to_device, tensor, const_cast<std::byte*>(data), pieces);
+}
+
+Result<> CudaStream::read_pieces_async(const Tensor& tensor, std::byte* data,
+                                       plugin::Pieces pieces) {
+    return transfer(Direction::to_host, tensor, data, pieces);
+}
+
+// ---- copies between streams --------------------------------------------------------------------
+
+bool CudaStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor& to) {
+    CudaStream* const other = cuda_stream(source);
+    if (other == nullptr) return false;
+    const plugin::Pieces whole{0, byte_size(to), 1, 0, 0};
+    if (!other->check_own(from, whole) || !check_own(to, whole)) return false;
+    auto copied = copy_from(*other, from, to);
+    // A copy that failed was tried: no other way is to be taken.
+    if (!copied) plugin::report(std::move(copied).error().within(board_.name));
+    return true;
+}
+
+Result<> CudaStream::copy_from(CudaStream& source, const Tensor& from, Tensor& to) {
+    HEDDLE_TRY(source.board_.select());
+    // On the source's queue: its memory may be used for something else right after.
+    HEDDLE_TRY(check(copy_across(to.data, board_.ordinal, from.data, source.board_.ordinal,
+                                 byte_size(to), source.stream_.get()),
+                     "copying ", describe(from), " from ", source.board_.name));
+    if (&source == this) return ok();
+    HEDDLE_TRY(source.copied_.record(source.board_, source.stream_.get()));
+    return wait(source.copied_);
+}
+
+Result<> CudaStream::record(CudaEvent& event) {
+    HEDDLE_TRY(board_.select());
+    return event.record(board_, stream_.get());
+}
+
+Result<> CudaStream::wait(const CudaEvent& event) {
+    if (event.handle() == nullptr) return ok();
+    HEDDLE_TRY(board_.select());
+    return check(cudaStreamWaitEvent(stream_.get(), event.handle(), 0), "waiting for an event on ",
+                 board_.name);
+}
+
+}  // namespace heddle::cuda
