@@ -80,7 +80,13 @@ std::string describe_bytes(std::size_t size) {
 
 Survey survey_devices(const Options& options) {
     Survey survey;
-    int count = 0;
+    int driver = 0, count = 0;
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+        // Asked for devices, the runtime would only say that the driver is too old.
+        survey.left_out.emplace_back(
+            "CUDA: there is no device: no driver of NVIDIA's is installed");
+        return survey;
+    }
     if (auto asked = check(cudaGetDeviceCount(&count), "CUDA: there is no device"); !asked) {
         survey.left_out.push_back(asked.error().message);
         return survey;
