@@ -89,7 +89,8 @@ TEST(CpuDevice, DescribesItself) {
     EXPECT_GT(std::string(props.description).size(), 0u);
     EXPECT_EQ(props.type, GGML_BACKEND_DEVICE_TYPE_CPU);
     EXPECT_GT(props.memory_total, 0u);
-    EXPECT_EQ(props.memory_free, props.memory_total);
+    EXPECT_GT(props.memory_free, 0u);
+    EXPECT_LE(props.memory_free, props.memory_total);
     EXPECT_FALSE(props.caps.async);
     EXPECT_FALSE(props.caps.host_buffer);
     EXPECT_TRUE(props.caps.buffer_from_host_ptr);
