@@ -178,7 +178,7 @@ void WiredGraph::list_given(const GraphIndex& index, const Splits& splits) {
         written_.push_back(index[root].buffer);
     }
     std::ranges::sort(written_);
-    written_.erase(std::ranges::unique(written_).begin(), written_.end());
+    written_.erase(std::unique(written_.begin(), written_.end()), written_.end());
 }
 
 bool WiredGraph::same_memory(const GraphIndex& index) const {
