@@ -119,6 +119,23 @@ TEST(ChoiceOfAttention, TensorCoresForHeadsUpTo128OfF16AndBlockFormats) {
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 576).chosen(), "attention_generic");
 }
 
+TEST(ChoiceOfAttention, FewRowsOverHalvesAndQ8_0AreReadOnce) {
+    const auto one_query = [](Type type, std::int64_t size) {
+        AttentionNode one(type, size);
+        one.q.ne[1] = one.node.ne[2] = 1;  // four heads of it share keys
+        return one.chosen();
+    };
+    EXPECT_EQ(one_query(GGML_TYPE_F16, 128), "attention_decode");
+    EXPECT_EQ(one_query(GGML_TYPE_Q8_0, 64), "attention_decode");
+    EXPECT_EQ(one_query(GGML_TYPE_F16, 256), "attention_decode");
+    EXPECT_EQ(one_query(GGML_TYPE_Q4_0, 128), "attention_mma");
+    EXPECT_EQ(one_query(GGML_TYPE_F16, 320), "attention_generic");
+    AttentionNode odd(GGML_TYPE_F16, 128);
+    odd.q.ne[1] = odd.node.ne[2] = 1;
+    odd.k.nb[1] += 2;
+    EXPECT_EQ(odd.chosen(), "attention_mma");
+}
+
 TEST(ChoiceOfAttention, DeclinesInWords) {
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 12).chosen(), "a head size is no multiple of 8");
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 584).chosen(), "a head size is above 576");

@@ -51,7 +51,11 @@ void merge_splits(const AttentionArguments& a, const Launch& launch);
 
 std::string_view attention_objection(const Tensor& node);
 
+/// Rows that strides and views say are aligned may lie at an odd address after all. The generic
+/// kernel runs without splits then, since no memory was asked for them.
+void launch_unsplit(const Tensor& node, const Launch& launch);
+
 // The rows of attention_kernels(), one in each file.
-extern const Kernel kAttentionMma, kAttentionGeneric;
+extern const Kernel kAttentionDecode, kAttentionMma, kAttentionGeneric;
 
 }  // namespace heddle::cuda

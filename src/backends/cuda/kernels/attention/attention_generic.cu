@@ -159,4 +159,10 @@ void launch_generic(const Tensor& node, const Launch& launch) {
 const Kernel kAttentionGeneric{"attention_generic", GGML_OP_FLASH_ATTN_EXT, attention_objection,
                                scratch, launch_generic};
 
+void launch_unsplit(const Tensor& node, const Launch& launch) {
+    DeviceFacts device = launch.device;
+    device.multiprocessors = 0;
+    launch_generic(node, {launch.stream, launch.scratch, device});
+}
+
 }  // namespace heddle::cuda

@@ -373,14 +373,6 @@ void launch_size(const AttentionArguments& a, const Launch& launch) {
                            launch.stream>>>(a);
 }
 
-/// Rows that strides and views say are aligned may lie at an odd address after all. The generic
-/// kernel runs without splits then, since no memory was asked for them.
-void launch_unsplit(const Tensor& node, const Launch& launch) {
-    DeviceFacts device = launch.device;
-    device.multiprocessors = 0;
-    kAttentionGeneric.launch(node, {launch.stream, launch.scratch, device});
-}
-
 void launch_mma(const Tensor& node, const Launch& launch) {
     if (is_empty(node)) return;
     const Tensor &k = *node.src[1], &v = *node.src[2];

@@ -5,7 +5,7 @@
 namespace heddle::cuda {
 
 std::span<const Kernel> attention_kernels() {
-    static const std::array kernels{kAttentionMma, kAttentionGeneric};
+    static const std::array kernels{kAttentionDecode, kAttentionMma, kAttentionGeneric};
     return kernels;
 }
 
