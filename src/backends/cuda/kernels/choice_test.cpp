@@ -142,6 +142,9 @@ TEST(ChoiceOfAttention, DeclinesInWords) {
     AttentionNode half(GGML_TYPE_F16, 64);
     half.q.type = GGML_TYPE_F16;
     EXPECT_EQ(half.chosen(), "q is not f32");
+    AttentionNode many(GGML_TYPE_F16, 64);
+    many.q.ne[1] = std::int64_t{1} << 30;
+    EXPECT_EQ(many.chosen(), "more rows than 32 bits count");
     AttentionNode lengths(GGML_TYPE_F16, 64);
     lengths.v.ne[1] = 49;
     EXPECT_EQ(lengths.chosen(), "k and v differ in length");

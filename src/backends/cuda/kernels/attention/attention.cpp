@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/attention/attention.hpp"
 
 #include <cmath>
+#include <cstdint>
 
 #include "ops/flash_attn.hpp"
 #include "quant/codec.hpp"
@@ -105,6 +106,7 @@ std::string_view attention_objection(const Tensor& node) {
     if (k.ne[1] != v.ne[1]) return "k and v differ in length";
     if (k.ne[2] == 0 || v.ne[2] == 0 || q.ne[2] % k.ne[2] != 0 || q.ne[2] % v.ne[2] != 0)
         return "heads of k or v do not divide those of q";
+    if (q.ne[1] * q.ne[2] * q.ne[3] > INT32_MAX) return "more rows than 32 bits count";
     for (const Tensor* t : {&q, &k, &v})
         if (t->nb[0] != size_of(t->type)) return "rows of q, k or v are not dense";
     if (node.type != GGML_TYPE_F32 || !is_contiguous(node)) return "the result is not dense f32";

@@ -14,20 +14,33 @@ __device__ inline float slope_of(const AttentionArguments& a, std::int64_t head)
                : powf(a.slope_base2, static_cast<float>(2 * (head - a.slope_heads) + 1));
 }
 
+/// n / by and n % by of numbers that 32 bits hold: dividing 64 bits takes ten times as long.
+struct Division {
+    unsigned quotient, remainder;
+
+    __device__ Division(std::int64_t n, std::int64_t by)
+        : quotient(static_cast<unsigned>(n) / static_cast<unsigned>(by)),
+          remainder(static_cast<unsigned>(n) - quotient * static_cast<unsigned>(by)) {}
+};
+
 /// One row of a group.
 struct AttentionRow {
     std::int64_t query, head;
 
-    __device__ AttentionRow(const AttentionArguments& a, std::int64_t group, std::int64_t row)
-        : query(row / a.group_heads), head(group * a.group_heads + row % a.group_heads) {}
+    __device__ AttentionRow(const AttentionArguments& a, std::int64_t group, std::int64_t row) {
+        const Division place(row, a.group_heads);
+        query = place.quotient;
+        head = group * a.group_heads + place.remainder;
+    }
 
     /// Its number among all rows of all sequences, as the result counts them.
     __device__ std::int64_t number(const AttentionArguments& a, std::int64_t sequence) const {
         return (sequence * a.queries + query) * a.heads + head;
     }
     __device__ const std::uint8_t* mask(const AttentionArguments& a, std::int64_t sequence) const {
-        return a.mask.data + query * a.mask.stride1 + head % a.mask2 * a.mask.stride2 +
-               sequence % a.mask3 * a.mask.stride3;
+        return a.mask.data + query * a.mask.stride1 +
+               Division(head, a.mask2).remainder * a.mask.stride2 +
+               Division(sequence, a.mask3).remainder * a.mask.stride3;
     }
 };
 
@@ -37,15 +50,15 @@ struct AttentionTile {
     int split;
 
     __device__ AttentionTile(const AttentionArguments& a, int rows) {
-        const std::int64_t tiles = (a.rows() + rows - 1) / rows;
-        std::int64_t number = blockIdx.x;
-        split = static_cast<int>(number % a.splits);
-        number /= a.splits;
+        const std::int64_t tiles = Division(a.rows() + rows - 1, rows).quotient;
+        const Division by_split(blockIdx.x, a.splits);
+        split = static_cast<int>(by_split.remainder);
+        const Division by_tile(by_split.quotient, tiles);
         // Last rows first: with a causal mask they have the most to do.
-        first_row = (tiles - 1 - number % tiles) * rows;
-        number /= tiles;
-        group = number % a.groups;
-        sequence = number / a.groups;
+        first_row = (tiles - 1 - by_tile.remainder) * rows;
+        const Division by_group(by_tile.quotient, a.groups);
+        group = by_group.remainder;
+        sequence = by_group.quotient;
         first_key = split * a.share;
         last_key = min(first_key + a.share, a.keys);
     }

@@ -3,53 +3,49 @@
 namespace heddle::cuda {
 namespace {
 
-__device__ float warp_max(float v) {
+constexpr int kThreads = 128;
+
+/// `v` of all threads, joined by `join`, in all threads. `shared` has room for a value of each
+/// warp.
+template <class Join>
+__device__ float join_all(float v, float* shared, const Join& join) {
 #pragma unroll
-    for (int s = 16; s > 0; s /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, s));
-    return v;
-}
-__device__ float warp_sum(float v) {
+    for (int s = 16; s > 0; s /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, s));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = shared[0];
 #pragma unroll
-    for (int s = 16; s > 0; s /= 2) v += __shfl_xor_sync(0xffffffffu, v, s);
+    for (int w = 1; w < kThreads / 32; ++w) v = join(v, shared[w]);
     return v;
 }
 
-/// One warp for a row: a lane weighs every 32nd split, then all add up values in the order of
-/// splits.
-__global__ void merge(AttentionArguments a) {
-    const std::int64_t rows = a.sequences * a.queries * a.heads;
-    const std::int64_t row =
-        (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-    if (row >= rows) return;
-    const int lane = threadIdx.x % 32;
-    const std::int64_t size = partial_floats(a.value_size);
+/// A block for a row: threads weigh a split each, then add up an element of the values each, in the
+/// order of splits. Loads do not depend on each other: their latency is all the time there is.
+__global__ void __launch_bounds__(kThreads) merge(AttentionArguments a) {
+    extern __shared__ float weights[];  // of each split
+    __shared__ float joined[kThreads / 32];
+    const std::int64_t row = blockIdx.x, size = partial_floats(a.value_size);
     const float* parts = a.partial + row * a.splits * size;
     float largest = -INFINITY, total = 0;
-    for (int s = lane; s < a.splits; s += 32)
+    for (int s = threadIdx.x; s < a.splits; s += kThreads)
         largest = fmaxf(largest, parts[s * size + a.value_size + 1]);
-    largest = warp_max(largest);
-    const auto weight_of = [&](int s) {
+    largest = join_all(largest, joined, [](float x, float y) { return fmaxf(x, y); });
+    for (int s = threadIdx.x; s < a.splits; s += kThreads) {
         const float* part = parts + s * size + a.value_size;
-        return s < a.splits && part[0] != 0 ? exp2f(part[1] - largest) : 0.0f;
-    };
-    for (int s = lane; s < a.splits; s += 32) {
-        if (const float weight = weight_of(s); weight != 0)
-            total += parts[s * size + a.value_size] * weight;
+        weights[s] = part[0] != 0 ? exp2f(part[1] - largest) : 0.0f;
+        total += weights[s] != 0 ? part[0] * weights[s] : 0.0f;
     }
-    const float factor = finish_row(largest, warp_sum(total), a.sinks, row % a.heads);
-    for (int d = 0; d < a.value_size; d += 32) {  // whole warps: lanes ask each other for weights
-        const bool is_there = d + lane < a.value_size;
+    total = join_all(total, joined, [](float x, float y) { return x + y; });
+    const float factor = finish_row(largest, total, a.sinks, row % a.heads);
+    for (int d = threadIdx.x; d < a.value_size; d += kThreads) {
         float sum = 0;
-        for (int first = 0; first < a.splits; first += 32) {
-            const float weights = weight_of(first + lane);
-            const int count = min(32, a.splits - first);
 #pragma unroll 8
-            for (int s = 0; s < count; ++s) {
-                const float weight = __shfl_sync(0xffffffffu, weights, s);
-                if (weight != 0 && is_there) sum += parts[(first + s) * size + d + lane] * weight;
-            }
+        for (int s = 0; s < a.splits; ++s) {
+            const float value = parts[s * size + d], weight = weights[s];
+            sum += weight != 0 ? value * weight : 0.0f;
         }
-        if (is_there) a.y[row * a.value_size + d + lane] = sum * factor;
+        a.y[row * a.value_size + d] = sum * factor;
     }
 }
 
@@ -57,7 +53,8 @@ __global__ void merge(AttentionArguments a) {
 
 void merge_splits(const AttentionArguments& a, const Launch& launch) {
     const std::int64_t rows = a.sequences * a.queries * a.heads;
-    merge<<<static_cast<unsigned>((rows + 3) / 4), 128, 0, launch.stream>>>(a);
+    const std::size_t shared = static_cast<std::size_t>(a.splits) * sizeof(float);
+    merge<<<static_cast<unsigned>(rows), kThreads, shared, launch.stream>>>(a);
 }
 
 }  // namespace heddle::cuda
