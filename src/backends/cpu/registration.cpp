@@ -7,6 +7,7 @@
 #include "backends/cpu/hbm_buffer.hpp"
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
+#include "backends/named_functions.hpp"
 #include "capi/boundary.hpp"
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
@@ -118,16 +119,6 @@ bool fused_with(ggml_backend_t backend, const ggml_cgraph* graph, int* with) {
     return found.has_value();
 }
 
-struct NamedFunction {
-    std::string_view name;
-    void* function;
-};
-
-template <class Function>
-NamedFunction named(std::string_view name, Function* function) {
-    return {name, reinterpret_cast<void*>(function)};
-}
-
 void* CpuRegistration::find(std::string_view name) {
     static const std::array functions{
         named("ggml_backend_set_n_threads", ggml_backend_cpu_set_n_threads),
@@ -147,10 +138,7 @@ void* CpuRegistration::find(std::string_view name) {
         named("heddle_fused_with", fused_with),
         named("heddle_cpu_kernel_for", kernel_for),
     };
-    for (const NamedFunction& each : functions) {
-        if (each.name == name) return each.function;
-    }
-    return nullptr;
+    return find_function(functions, name);
 }
 
 /// Makes the host buffer types the CPU device's for as long as this library is there.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cuda/device.hpp"
+#include "backends/named_functions.hpp"
 #include "ggml-cuda.h"
 
 namespace heddle::cuda {
@@ -144,16 +145,6 @@ ggml_backend_feature* get_features(ggml_backend_reg_t) {
     return features.data();
 }
 
-struct NamedFunction {
-    std::string_view name;
-    void* function;
-};
-
-template <class Function>
-NamedFunction named(std::string_view name, Function* function) {
-    return {name, reinterpret_cast<void*>(function)};
-}
-
 void* CudaRegistration::find(std::string_view name) {
     static const std::array functions{
         named("ggml_backend_comm_init", comm_init),
@@ -163,10 +154,7 @@ void* CudaRegistration::find(std::string_view name) {
         named("ggml_backend_unregister_host_buffer", ggml_backend_cuda_unregister_host_buffer),
         named("ggml_backend_get_features", get_features),
     };
-    for (const NamedFunction& each : functions) {
-        if (each.name == name) return each.function;
-    }
-    return nullptr;
+    return find_function(functions, name);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 
+#include "backends/gpu/offload.hpp"
 #include "backends/sim/graph_work.hpp"
 
 namespace heddle::sim {
@@ -21,22 +22,6 @@ std::string bus_address(int index) {
     std::snprintf(address.data(), address.size(), "51d0:%02x:00.0",
                   static_cast<unsigned>(index) & 0xFF);
     return address.data();
-}
-
-/// How many rows a node works on at once, by which the way of its weights to the device pays off.
-std::int64_t batch_of(const Tensor& node) {
-    switch (node.op) {
-        case GGML_OP_GET_ROWS:
-            return 0;  // reads a few rows of its weights alone
-        case GGML_OP_MUL_MAT:
-            return node.ne[1];
-        case GGML_OP_MUL_MAT_ID:
-        case GGML_OP_ROPE:
-        case GGML_OP_ROPE_BACK:
-            return node.ne[2];
-        default:
-            return row_count(node);
-    }
 }
 
 }  // namespace
@@ -78,7 +63,7 @@ bool SimDevice::accepts(ggml_backend_buffer_type_t type) {
 }
 
 bool SimDevice::wants(const ggml_tensor& node) {
-    return batch_of(node) >= board_.parameters.offload_rows;
+    return gpu::batch_of(node) >= board_.parameters.offload_rows;
 }
 
 void SimDevice::wait(const SimEvent& event) {

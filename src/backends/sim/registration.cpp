@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "backends/named_functions.hpp"
 #include "backends/sim/device.hpp"
 #include "ggml-cpu.h"
 #include "heddle/sim.h"
@@ -127,26 +128,13 @@ bool set_faults(ggml_backend_dev_t device, const char* plan) {
     });
 }
 
-struct NamedFunction {
-    std::string_view name;
-    void* function;
-};
-
-template <class Function>
-NamedFunction named(std::string_view name, Function* function) {
-    return {name, reinterpret_cast<void*>(function)};
-}
-
 void* SimRegistration::find(std::string_view name) {
     static const std::array functions{
         named("heddle_backend_configure", configure), named("heddle_sim_clock", clock_of),
         named("heddle_sim_advance", advance),         named("heddle_sim_trace", trace),
         named("heddle_sim_clear_trace", clear_trace), named("heddle_sim_fail", set_faults),
     };
-    for (const NamedFunction& each : functions) {
-        if (each.name == name) return each.function;
-    }
-    return nullptr;
+    return find_function(functions, name);
 }
 
 }  // namespace
