@@ -1,12 +1,11 @@
 #pragma once
 
-#include <exception>
 #include <initializer_list>
-#include <new>
 #include <string_view>
 #include <type_traits>
 
 #include "core/error.hpp"
+#include "heddle/exception.hpp"
 #include "ops/build.hpp"
 
 /// The line between C callers and the library. Everything `extern "C"` goes through here: failures
@@ -23,24 +22,13 @@ void report(std::string_view sentence) noexcept;  ///< the same for a failure to
 void fail(const Error& error) noexcept;
 void fail(std::string_view sentence) noexcept;
 
-/// What `exception` says; no sentence if there is no memory for it.
-inline Error as_error(const std::exception& exception) noexcept {
-    try {
-        return {Errc::invalid_argument, exception.what()};
-    } catch (const std::bad_alloc&) {
-        return {Errc::out_of_memory, {}};
-    }
-}
-
-/// Runs `body`, which gives a Result; an exception of the standard library becomes one too.
+/// Runs `body`, which gives a Result; an exception becomes one too, whatever a callback throws.
 template <class Body>
 auto guarded(Body&& body) noexcept -> std::invoke_result_t<Body> {
     try {
         return body();
-    } catch (const std::bad_alloc&) {
-        return Error{Errc::out_of_memory, "out of memory"};
-    } catch (const std::exception& error) {
-        return as_error(error);
+    } catch (...) {
+        return current_exception_as_error();
     }
 }
 

@@ -18,7 +18,8 @@ ggml_guid_t ggml_backend_guid(ggml_backend_t backend) {
 }
 
 const char* ggml_backend_name(ggml_backend_t backend) {
-    return backend != nullptr ? name_of(*backend) : "NULL";
+    if (backend == nullptr) return "NULL";
+    return capi::made_or_null([&]() -> Result<const char*> { return name_of(*backend); });
 }
 
 void ggml_backend_free(ggml_backend_t backend) { free_stream(backend); }
@@ -151,7 +152,8 @@ bool ggml_backend_offload_op(ggml_backend_t backend, const ggml_tensor* op) {
 // ---- events ------------------------------------------------------------------------------------
 
 ggml_backend_event_t ggml_backend_event_new(ggml_backend_dev_t device) {
-    return device != nullptr ? make_event(*device) : nullptr;
+    if (device == nullptr) return nullptr;
+    return capi::made_or_null([&]() -> Result<Event*> { return make_event(*device); });
 }
 
 void ggml_backend_event_free(ggml_backend_event_t event) { free_event(event); }

@@ -1,6 +1,5 @@
 #include "core/log.hpp"
 
-#include <exception>
 #include <mutex>
 #include <string>
 
@@ -28,7 +27,7 @@ void log(LogLevel level, std::string_view message) {
     if (sink.callback == nullptr) return;
     try {
         sink.callback(level, std::string(message).c_str(), sink.user_data);
-    } catch (const std::exception&) {  // no memory, or whatever the program's function throws
+    } catch (...) {  // no memory, or whatever the program's function throws
     }
 }
 

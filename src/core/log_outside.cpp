@@ -1,7 +1,6 @@
 // The log as backends and programs outside `ggml-base` see it: the sink is in that library, and
 // this goes through its C API.
 
-#include <exception>
 #include <string>
 
 #include "core/log.hpp"
@@ -15,7 +14,7 @@ void log(LogLevel level, std::string_view message) {
     if (callback == nullptr) return;
     try {
         callback(level, std::string(message).c_str(), user_data);
-    } catch (const std::exception&) {  // no memory, or whatever the program's function throws
+    } catch (...) {  // no memory, or whatever the program's function throws
     }
 }
 

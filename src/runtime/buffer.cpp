@@ -7,6 +7,7 @@
 
 #include "core/last_error.hpp"
 #include "runtime/buffer_count.hpp"
+#include "runtime/contained.hpp"
 #include "runtime/meta/buffer.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/status.hpp"
@@ -68,7 +69,9 @@ void free_buffer(Buffer* buffer) noexcept {
 }
 
 void empty_buffer(Buffer& buffer) noexcept {
-    if (buffer.iface.free_buffer != nullptr) buffer.iface.free_buffer(&buffer);
+    if (buffer.iface.free_buffer != nullptr) {
+        contained([&] { buffer.iface.free_buffer(&buffer); });
+    }
     auto& tracked = reinterpret_cast<TrackedBuffer&>(buffer);
     discount_buffer(std::exchange(tracked.counted_for, nullptr));
     buffer.iface = {};

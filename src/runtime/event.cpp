@@ -1,6 +1,7 @@
 #include "runtime/event.hpp"
 
 #include "core/last_error.hpp"
+#include "runtime/contained.hpp"
 #include "runtime/device.hpp"
 #include "runtime/stream.hpp"
 
@@ -13,7 +14,7 @@ Event* make_event(Device& device) {
 void free_event(Event* event) noexcept {
     if (event == nullptr || event->device == nullptr) return;
     if (event->device->iface.event_free != nullptr) {
-        event->device->iface.event_free(event->device, event);
+        contained([&] { event->device->iface.event_free(event->device, event); });
     }
 }
 

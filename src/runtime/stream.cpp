@@ -2,6 +2,7 @@
 
 #include "core/last_error.hpp"
 #include "ops/catalogue.hpp"
+#include "runtime/contained.hpp"
 #include "runtime/device.hpp"
 #include "runtime/graph_plan.hpp"
 
@@ -41,7 +42,8 @@ const char* name_of(Stream& stream) {
 }
 
 void free_stream(Stream* stream) noexcept {
-    if (stream != nullptr && stream->iface.free != nullptr) stream->iface.free(stream);
+    if (stream == nullptr || stream->iface.free == nullptr) return;
+    contained([&] { stream->iface.free(stream); });
 }
 
 Result<Device*> device_of(Stream& stream) {
@@ -103,7 +105,7 @@ Result<PlanHandle> make_plan(Stream& stream, const Graph& graph) {
 void free_plan(Stream& stream, PlanHandle plan) noexcept {
     if (plan == nullptr) return;
     if (has_plans(stream)) {
-        stream.iface.graph_plan_free(&stream, plan);
+        contained([&] { stream.iface.graph_plan_free(&stream, plan); });
     } else {
         delete our_plan(plan);
     }

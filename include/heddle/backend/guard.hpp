@@ -1,14 +1,12 @@
 /// Between a backend's classes and the C tables: exceptions and errors become what C can say.
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
 
-#include "../result.hpp"
+#include "../exception.hpp"
 #include "ggml-backend-impl.h"
 
 extern "C" {
@@ -60,23 +58,6 @@ struct Unwrap<Result<T>> {
 };
 template <class T>
 using Unwrapped = typename Unwrap<std::remove_cvref_t<T>>::type;
-
-/// The exception being handled, as an error. Call it in a catch block only.
-inline Error current_exception_as_error() noexcept {
-    try {
-        try {
-            throw;
-        } catch (const std::bad_alloc&) {
-            return {Errc::out_of_memory, "out of memory"};
-        } catch (const std::exception& exception) {
-            return {Errc::device, exception.what()};
-        } catch (...) {
-            return {Errc::device, "an exception that is no std::exception"};
-        }
-    } catch (...) {
-        return {Errc::out_of_memory, {}};  // not even room for the sentence
-    }
-}
 
 /// Runs `body`, which may return nothing, a value or a Result, and gives a Result. Nothing is
 /// thrown.

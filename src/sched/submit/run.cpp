@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "heddle/exception.hpp"
 #include "runtime/buffer.hpp"
 
 namespace heddle::sched {
@@ -41,7 +42,7 @@ Result<> Run::submit() {
     if (by_two_) {
         submit_by_two();
     } else {
-        submit_side(Side::both);
+        submit_all_of(Side::both);
     }
     if (!failure_) {
         if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNobody);
@@ -86,18 +87,18 @@ void Run::submit_by_two() {
     try {
         state_.helper.begin([this] { submit_all_of(Side::blocking); });
     } catch (const std::exception&) {
-        return submit_side(Side::both);  // there is no thread to be had: slower, not wrong
+        return submit_all_of(Side::both);  // there is no thread to be had: slower, not wrong
     }
     submit_all_of(Side::background);
     state_.helper.join();
 }
 
-/// Lets no exception out: the other thread has to be told.
+/// Lets no exception out: the other thread has to be told, and what is under way waited for.
 void Run::submit_all_of(Side side) {
     try {
         submit_side(side);
-    } catch (const std::exception& exception) {
-        fail({Errc::out_of_memory, exception.what()}, kNobody);
+    } catch (...) {
+        fail(current_exception_as_error(), kNobody);
         state_.progress.stop();
     }
 }

@@ -50,6 +50,7 @@ private:
     // ---- run_compute.cpp -----------------------------------------------------------------------
     Result<> compute(const Action& action);
     Result<> compute_part(const Action& action, Graph& part);
+    Result<bool> ask_observer(Tensor& node, bool ask) const;
     Result<> observe(const Action& action, const Split& split);
     Result<> write_back_now(const Split& split, std::int32_t position);
     Result<> fetch(const Split& split);

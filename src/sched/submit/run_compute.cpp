@@ -1,3 +1,4 @@
+#include "heddle/exception.hpp"
 #include "runtime/transfer.hpp"
 #include "sched/submit/run.hpp"
 
@@ -22,6 +23,17 @@ Result<> Run::compute_part(const Action& action, Graph& part) {
              heddle::name_of(*part.nodes[part.n_nodes - 1]), '\''));
 }
 
+/// What the caller's function says; a failure if it throws.
+Result<bool> Run::ask_observer(Tensor& node, bool ask) const {
+    try {
+        return options_.observer(&node, ask, options_.observer_data);
+    } catch (...) {
+        // Not the device's failure, whatever was thrown.
+        return invalid("the callback threw at node '", heddle::name_of(node),
+                       "': ", current_exception_as_error().message);
+    }
+}
+
 /// Computes up to each node that the observer wants to see, and shows it. It sees the caller's own
 /// nodes, meanwhile with the sources that they were computed from: the memory of the original ones
 /// may have been used again.
@@ -34,7 +46,7 @@ Result<> Run::observe(const Action& action, const Split& split) {
         Tensor* node = nullptr;
         while (end < split.end && !is_wanted) {
             node = &index_[splits_.order[static_cast<std::size_t>(end++)]];
-            is_wanted = options_.observer(node, true, options_.observer_data);
+            HEDDLE_TRY_ASSIGN(is_wanted, ask_observer(*node, true));
         }
         Graph part = wired_->piece(begin, end);
         HEDDLE_TRY(compute_part(action, part));
@@ -42,7 +54,8 @@ Result<> Run::observe(const Action& action, const Split& split) {
         HEDDLE_TRY(heddle::finish(stream));
         if (!is_wanted) continue;
         HEDDLE_TRY(write_back_now(split, end - 1));
-        if (!options_.observer(node, false, options_.observer_data)) {
+        HEDDLE_TRY_ASSIGN(const bool goes_on, ask_observer(*node, false));
+        if (!goes_on) {
             return failure(Errc::aborted, "the callback ended the run after node '",
                            heddle::name_of(*node), '\'');
         }

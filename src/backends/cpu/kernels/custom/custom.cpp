@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernel.hpp"
+#include "heddle/exception.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -27,7 +28,11 @@ void call(const Tensor& node, const Task& task) {
     const auto params = unpack<typename D::Params>(node);
     // Functions of callers take what they write to as a node.
     auto* result = const_cast<Tensor*>(&node);
-    params.function(result, node.src[operands]..., task.index, task.count, params.user_data);
+    try {
+        params.function(result, node.src[operands]..., task.index, task.count, params.user_data);
+    } catch (...) {  // other threads than the caller's have nobody to catch it
+        task.fail([] { return "the function threw: " + current_exception_as_error().message; });
+    }
 }
 
 template <class D, std::size_t... operands>
