@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <type_traits>
@@ -58,6 +59,38 @@ void done(Body&& body) noexcept {
 inline Result<> require(const void* pointer, std::string_view function, std::string_view what) {
     if (pointer == nullptr) return invalid(function, ": ", what, " is NULL");
     return ok();
+}
+
+/// `fail`s because `what` is NULL.
+[[gnu::cold, gnu::noinline]] inline void fail_null(std::string_view function,
+                                                   std::string_view what) noexcept {
+    done([&] { return require(nullptr, function, what); });
+}
+
+/// Whether `pointer` is NULL; `fail`s then. For accessors, which are called so often that they can
+/// afford no more than the comparison.
+inline bool is_null(const void* pointer, std::string_view function,
+                    std::string_view what) noexcept {
+    if (pointer != nullptr) [[likely]]
+        return false;
+    fail_null(function, what);
+    return true;
+}
+
+/// What `get`, which cannot fail, finds in `object`; nothing, after `fail`ing, if that is NULL.
+template <class Object, class Get>
+auto asked(Object* object, std::string_view function, std::string_view what, Get get) noexcept {
+    using Value = std::remove_cvref_t<decltype(get(*object))>;
+    if (is_null(object, function, what)) return Value{};
+    return Value(get(*object));
+}
+
+/// Whether `count` elements can be read at `from` and written at `to`, as far as can be seen from
+/// the addresses; `fail`s if not.
+inline bool are_rows(const void* from, const void* to, std::int64_t count,
+                     std::string_view function) noexcept {
+    if (count <= 0) return false;
+    return !is_null(from, function, "the source") && !is_null(to, function, "the destination");
 }
 
 /// The node of `D` for a C caller: `return node<ops::Roll>(ctx, {.shift = {s0, s1, s2, s3}}, {a});`

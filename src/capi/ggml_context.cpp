@@ -12,7 +12,22 @@
 #include "ggml-backend.h"
 
 using namespace heddle;
+using capi::is_null;
 using capi::require;
+
+namespace {
+
+/// What `get` finds in the context or tensor; nothing, after failing, where there is none.
+template <class Get>
+auto of(const Context* context, const char* function, Get get) noexcept {
+    return capi::asked(context, function, "the context", get);
+}
+template <class Get>
+auto of(const Tensor* tensor, const char* function, Get get) noexcept {
+    return capi::asked(tensor, function, "the tensor", get);
+}
+
+}  // namespace
 
 ggml_context* ggml_init(ggml_init_params params) {
     auto made = capi::guarded(
@@ -27,14 +42,23 @@ void ggml_reset(ggml_context* ctx) {
     if (ctx != nullptr) reset(*ctx);
 }
 
-size_t ggml_used_mem(const ggml_context* ctx) { return used_bytes(*ctx); }
-bool ggml_get_no_alloc(ggml_context* ctx) { return ctx->no_alloc; }
-void ggml_set_no_alloc(ggml_context* ctx, bool no_alloc) { ctx->no_alloc = no_alloc; }
-void* ggml_get_mem_buffer(const ggml_context* ctx) { return ctx->memory; }
-size_t ggml_get_mem_size(const ggml_context* ctx) { return ctx->size; }
+size_t ggml_used_mem(const ggml_context* ctx) { return of(ctx, __func__, used_bytes); }
+bool ggml_get_no_alloc(ggml_context* ctx) {
+    return of(ctx, __func__, [](const Context& c) { return c.no_alloc; });
+}
+void ggml_set_no_alloc(ggml_context* ctx, bool no_alloc) {
+    if (!is_null(ctx, __func__, "the context")) ctx->no_alloc = no_alloc;
+}
+void* ggml_get_mem_buffer(const ggml_context* ctx) {
+    return of(ctx, __func__, [](const Context& c) -> void* { return c.memory; });
+}
+size_t ggml_get_mem_size(const ggml_context* ctx) {
+    return of(ctx, __func__, [](const Context& c) { return c.size; });
+}
 size_t ggml_tensor_overhead(void) { return kTensorOverhead; }
 
 size_t ggml_get_max_tensor_size(const ggml_context* ctx) {
+    if (is_null(ctx, __func__, "the context")) return 0;
     std::size_t largest = 0;
     for (const Tensor* t = first_tensor(*ctx); t; t = next_tensor(*t)) {
         largest = std::max(largest, byte_size(*t));
@@ -89,15 +113,20 @@ ggml_tensor* ggml_view_tensor(ggml_context* ctx, ggml_tensor* src) {
     });
 }
 
-ggml_tensor* ggml_get_first_tensor(const ggml_context* ctx) { return first_tensor(*ctx); }
+ggml_tensor* ggml_get_first_tensor(const ggml_context* ctx) {
+    return of(ctx, __func__, first_tensor);
+}
 ggml_tensor* ggml_get_next_tensor(const ggml_context*, ggml_tensor* tensor) {
-    return next_tensor(*tensor);
+    return of(tensor, __func__, next_tensor);
 }
 ggml_tensor* ggml_get_tensor(ggml_context* ctx, const char* name) {
-    return find_tensor(*ctx, name);
+    if (name == nullptr) return nullptr;  // nobody is called so
+    return of(ctx, __func__, [&](const Context& c) { return find_tensor(c, name); });
 }
 
-void* ggml_get_data(const ggml_tensor* tensor) { return tensor->data; }
+void* ggml_get_data(const ggml_tensor* tensor) {
+    return of(tensor, __func__, [](const Tensor& t) { return t.data; });
+}
 float* ggml_get_data_f32(const ggml_tensor* tensor) {
     return capi::made([&]() -> Result<float*> {
         HEDDLE_TRY(require(tensor, "get data", "the tensor"));
@@ -109,14 +138,19 @@ float* ggml_get_data_f32(const ggml_tensor* tensor) {
 
 // ---- names and flags ---------------------------------------------------------------------------
 
-const char* ggml_get_name(const ggml_tensor* tensor) { return tensor->name; }
+const char* ggml_get_name(const ggml_tensor* tensor) {
+    return is_null(tensor, __func__, "the tensor") ? "" : tensor->name;
+}
 
 ggml_tensor* ggml_set_name(ggml_tensor* tensor, const char* name) {
-    set_name(*tensor, name);
+    if (is_null(tensor, __func__, "the tensor")) return nullptr;
+    if (!is_null(name, __func__, "the name")) set_name(*tensor, name);
     return tensor;
 }
 
 ggml_tensor* ggml_format_name(ggml_tensor* tensor, const char* fmt, ...) {
+    if (is_null(tensor, __func__, "the tensor")) return nullptr;
+    if (is_null(fmt, __func__, "the format")) return tensor;
     char name[GGML_MAX_NAME];
     va_list args;
     va_start(args, fmt);
@@ -126,9 +160,12 @@ ggml_tensor* ggml_format_name(ggml_tensor* tensor, const char* fmt, ...) {
     return tensor;
 }
 
-void ggml_set_input(ggml_tensor* tensor) { tensor->flags |= GGML_TENSOR_FLAG_INPUT; }
+void ggml_set_input(ggml_tensor* tensor) {
+    if (!is_null(tensor, __func__, "the tensor")) tensor->flags |= GGML_TENSOR_FLAG_INPUT;
+}
 
 void ggml_set_output(ggml_tensor* tensor) {
+    if (is_null(tensor, __func__, "the tensor")) return;
     // Whoever keeps a view keeps what it looks into.
     for (; tensor != nullptr; tensor = tensor->view_src) tensor->flags |= GGML_TENSOR_FLAG_OUTPUT;
 }
@@ -158,12 +195,14 @@ void ggml_set_loss(ggml_tensor* tensor) {
 // ---- printing ----------------------------------------------------------------------------------
 
 void ggml_print_object(const ggml_object* obj) {
+    if (is_null(obj, __func__, "the object")) return;
     log_line(GGML_LOG_LEVEL_INFO, " - object: kind = ", static_cast<int>(obj->kind),
              ", offset = ", obj->offset, ", size = ", obj->size,
              ", next = ", static_cast<const void*>(obj->next));
 }
 
 void ggml_print_objects(const ggml_context* ctx) {
+    if (is_null(ctx, __func__, "the context")) return;
     log_line(GGML_LOG_LEVEL_INFO, "objects in context ", static_cast<const void*>(ctx), ':');
     for (const Object* object = ctx->first; object; object = object->next)
         ggml_print_object(object);

@@ -15,6 +15,7 @@
 #include "ops/print_graph.hpp"
 
 using namespace heddle;
+using capi::is_null;
 using capi::require;
 
 // ---- making graphs -----------------------------------------------------------------------------
@@ -49,7 +50,9 @@ void ggml_graph_cpy(ggml_cgraph* src, ggml_cgraph* dst) {
     });
 }
 
-void ggml_graph_clear(ggml_cgraph* cgraph) { clear(*cgraph); }
+void ggml_graph_clear(ggml_cgraph* cgraph) {
+    if (!is_null(cgraph, __func__, "the graph")) clear(*cgraph);
+}
 
 // ---- filling graphs ----------------------------------------------------------------------------
 
@@ -99,9 +102,25 @@ void ggml_graph_add_node(ggml_cgraph* cgraph, ggml_tensor* tensor) {
 
 // ---- looking into graphs -----------------------------------------------------------------------
 
-int ggml_graph_size(ggml_cgraph* cgraph) { return cgraph->size; }
-int ggml_graph_n_nodes(ggml_cgraph* cgraph) { return cgraph->n_nodes; }
-ggml_tensor** ggml_graph_nodes(ggml_cgraph* cgraph) { return cgraph->nodes; }
+namespace {
+
+/// What `get` finds in the graph; nothing, after failing, where there is none.
+template <class Get>
+auto of(const Graph* graph, const char* function, Get get) noexcept {
+    return capi::asked(graph, function, "the graph", get);
+}
+
+}  // namespace
+
+int ggml_graph_size(ggml_cgraph* cgraph) {
+    return of(cgraph, __func__, [](const Graph& g) { return g.size; });
+}
+int ggml_graph_n_nodes(ggml_cgraph* cgraph) {
+    return of(cgraph, __func__, [](const Graph& g) { return g.n_nodes; });
+}
+ggml_tensor** ggml_graph_nodes(ggml_cgraph* cgraph) {
+    return of(cgraph, __func__, [](const Graph& g) { return g.nodes; });
+}
 
 ggml_tensor* ggml_graph_node(ggml_cgraph* cgraph, int i) {
     return capi::made([&]() -> Result<Tensor*> {
@@ -120,10 +139,12 @@ ggml_tensor* ggml_graph_get_tensor(const ggml_cgraph* cgraph, const char* name) 
 }
 
 ggml_tensor* ggml_graph_get_grad(const ggml_cgraph* cgraph, const ggml_tensor* node) {
-    return gradient_of(*cgraph, *node);
+    if (node == nullptr) return nullptr;  // what does not exist has none
+    return of(cgraph, __func__, [&](const Graph& g) { return gradient_of(g, *node); });
 }
 ggml_tensor* ggml_graph_get_grad_acc(const ggml_cgraph* cgraph, const ggml_tensor* node) {
-    return accumulator_of(*cgraph, *node);
+    if (node == nullptr) return nullptr;
+    return of(cgraph, __func__, [&](const Graph& g) { return accumulator_of(g, *node); });
 }
 
 // ---- showing graphs ----------------------------------------------------------------------------
@@ -214,7 +235,7 @@ void ggml_hash_set_free(ggml_hash_set* hash_set) {
 }
 
 void ggml_hash_set_reset(ggml_hash_set* hash_set) {
-    if (hash_set->used == nullptr) return;
+    if (is_null(hash_set, __func__, "the hash set") || hash_set->used == nullptr) return;
     std::fill_n(hash_set->used, bitset_words(hash_set->size), ggml_bitset_t{0});
 }
 

@@ -21,6 +21,7 @@ namespace {
 }  // namespace
 
 void ggml_log_callback_default(ggml_log_level, const char* text, void*) {
+    if (text == nullptr) return;
     std::fputs(text, stderr);
     std::fflush(stderr);
 }
@@ -36,6 +37,7 @@ void ggml_log_get(ggml_log_callback* log_callback, void** user_data) {
 }
 
 void ggml_log_internal(ggml_log_level level, const char* format, ...) {
+    if (format == nullptr) return;
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);

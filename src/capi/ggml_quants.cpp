@@ -9,10 +9,14 @@ using namespace heddle;
 
 namespace {
 
-std::size_t encode(Type type, const float* src, void* dst, std::int64_t rows, std::int64_t columns,
-                   const float* importance) {
+std::size_t encode(const char* function, Type type, const float* src, void* dst, std::int64_t rows,
+                   std::int64_t columns, const float* importance) {
     return capi::value_or_fail(
         [&]() -> Result<std::size_t> {
+            if (rows > 0) {
+                HEDDLE_TRY(capi::require(src, function, "the source"));
+                HEDDLE_TRY(capi::require(dst, function, "the destination"));
+            }
             HEDDLE_TRY(quant::encode_rows(type, src, dst, rows, columns, importance));
             return static_cast<std::size_t>(rows) * row_size(type, columns);
         },
@@ -22,18 +26,18 @@ std::size_t encode(Type type, const float* src, void* dst, std::int64_t rows, st
 }  // namespace
 
 // One line per exported name: the three shapes differ only in the type.
-#define ENCODE_ROW(suffix, type)                                                     \
-    void quantize_row_##suffix##_ref(const float* x, block_##suffix* y, int64_t k) { \
-        quant::codec_of(type)->encode(x, y, k);                                      \
+#define ENCODE_ROW(suffix, type)                                                       \
+    void quantize_row_##suffix##_ref(const float* x, block_##suffix* y, int64_t k) {   \
+        if (capi::are_rows(x, y, k, __func__)) quant::codec_of(type)->encode(x, y, k); \
     }
-#define DECODE_ROW(suffix, type)                                                 \
-    void dequantize_row_##suffix(const block_##suffix* x, float* y, int64_t k) { \
-        quant::codec_of(type)->decode(x, y, k);                                  \
+#define DECODE_ROW(suffix, type)                                                       \
+    void dequantize_row_##suffix(const block_##suffix* x, float* y, int64_t k) {       \
+        if (capi::are_rows(x, y, k, __func__)) quant::codec_of(type)->decode(x, y, k); \
     }
 #define ENCODE_ROWS(suffix, type)                                                           \
     size_t quantize_##suffix(const float* src, void* dst, int64_t nrows, int64_t n_per_row, \
                              const float* imatrix) {                                        \
-        return encode(type, src, dst, nrows, n_per_row, imatrix);                           \
+        return encode(__func__, type, src, dst, nrows, n_per_row, imatrix);                 \
     }
 
 ENCODE_ROW(q1_0, GGML_TYPE_Q1_0)

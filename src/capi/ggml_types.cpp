@@ -95,22 +95,22 @@ ggml_type ggml_ftype_to_ggml_type(ggml_ftype ftype) {
 float ggml_fp16_to_fp32(ggml_fp16_t x) { return f16_to_f32(x); }
 ggml_fp16_t ggml_fp32_to_fp16(float x) { return f32_to_f16(x); }
 void ggml_fp16_to_fp32_row(const ggml_fp16_t* x, float* y, int64_t n) {
-    quant::f16_to_f32_row(x, y, n);
+    if (capi::are_rows(x, y, n, __func__)) quant::f16_to_f32_row(x, y, n);
 }
 void ggml_fp32_to_fp16_row(const float* x, ggml_fp16_t* y, int64_t n) {
-    quant::f32_to_f16_row(x, y, n);
+    if (capi::are_rows(x, y, n, __func__)) quant::f32_to_f16_row(x, y, n);
 }
 
 ggml_bf16_t ggml_fp32_to_bf16(float x) { return {f32_to_bf16(x)}; }
 float ggml_bf16_to_fp32(ggml_bf16_t x) { return bf16_to_f32(x.bits); }
 void ggml_bf16_to_fp32_row(const ggml_bf16_t* x, float* y, int64_t n) {
-    quant::bf16_to_f32_row(x, y, n);
+    if (capi::are_rows(x, y, n, __func__)) quant::bf16_to_f32_row(x, y, n);
 }
 void ggml_fp32_to_bf16_row_ref(const float* x, ggml_bf16_t* y, int64_t n) {
-    quant::f32_to_bf16_row(x, y, n);
+    if (capi::are_rows(x, y, n, __func__)) quant::f32_to_bf16_row(x, y, n);
 }
 void ggml_fp32_to_bf16_row(const float* x, ggml_bf16_t* y, int64_t n) {
-    quant::f32_to_bf16_row(x, y, n);
+    if (capi::are_rows(x, y, n, __func__)) quant::f32_to_bf16_row(x, y, n);
 }
 
 // ---- quantisation ------------------------------------------------------------------------------
@@ -170,7 +170,9 @@ const char* ggml_op_symbol(ggml_op op) {
 }
 const char* ggml_unary_op_name(ggml_unary_op op) { return name_of(op).data(); }
 const char* ggml_glu_op_name(ggml_glu_op op) { return name_of(op).data(); }
-const char* ggml_op_desc(const ggml_tensor* t) { return describe_op_of(*t).data(); }
+const char* ggml_op_desc(const ggml_tensor* t) {
+    return capi::is_null(t, __func__, "the tensor") ? "" : describe_op_of(*t).data();
+}
 
 bool ggml_op_can_inplace(ggml_op op) {
     const OpInfo* info = find_op(op);
@@ -180,6 +182,7 @@ bool ggml_op_can_inplace(ggml_op op) {
 ggml_unary_op ggml_get_unary_op(const ggml_tensor* tensor) {
     return capi::value_or_fail(
         [&]() -> Result<ggml_unary_op> {
+            HEDDLE_TRY(capi::require(tensor, "ggml_get_unary_op", "the tensor"));
             if (tensor->op != GGML_OP_UNARY)
                 return invalid(describe(*tensor), " is not a UNARY node");
             return static_cast<ggml_unary_op>(tensor->op_params[0]);
@@ -190,6 +193,7 @@ ggml_unary_op ggml_get_unary_op(const ggml_tensor* tensor) {
 ggml_glu_op ggml_get_glu_op(const ggml_tensor* tensor) {
     return capi::value_or_fail(
         [&]() -> Result<ggml_glu_op> {
+            HEDDLE_TRY(capi::require(tensor, "ggml_get_glu_op", "the tensor"));
             if (tensor->op != GGML_OP_GLU) return invalid(describe(*tensor), " is not a GLU node");
             return static_cast<ggml_glu_op>(tensor->op_params[0]);
         },
@@ -199,6 +203,7 @@ ggml_glu_op ggml_get_glu_op(const ggml_tensor* tensor) {
 // ---- thread pool parameters --------------------------------------------------------------------
 
 void ggml_threadpool_params_init(ggml_threadpool_params* p, int n_threads) {
+    if (capi::is_null(p, __func__, "the parameters")) return;
     *p = {};
     p->n_threads = n_threads;
     p->prio = GGML_SCHED_PRIO_NORMAL;
@@ -213,6 +218,8 @@ ggml_threadpool_params ggml_threadpool_params_default(int n_threads) {
 
 bool ggml_threadpool_params_match(const ggml_threadpool_params* p0,
                                   const ggml_threadpool_params* p1) {
+    if (capi::is_null(p0, __func__, "the first of the parameters")) return false;
+    if (capi::is_null(p1, __func__, "the second of the parameters")) return false;
     return p0->n_threads == p1->n_threads && p0->prio == p1->prio && p0->poll == p1->poll &&
            p0->strict_cpu == p1->strict_cpu &&
            std::equal(std::begin(p0->cpumask), std::end(p0->cpumask), p1->cpumask);
