@@ -68,6 +68,24 @@ std::byte* address(const Tensor& tensor, const Extents& at) {
     return static_cast<std::byte*>(tensor.data) + offset;
 }
 
+/// Whether there is an element at these indices.
+Result<> check_indices(const Tensor& tensor, const Extents& at) {
+    for (std::size_t d = 0; d < kMaxDims; ++d) {
+        if (at[d] >= 0 && at[d] < tensor.ne[d]) continue;
+        return invalid("element access: index ", at[d], " in dimension ", d, " of tensor ",
+                       describe(tensor));
+    }
+    return ok();
+}
+
+/// Where the element number `i` of all is.
+Result<Extents> place_of(const Tensor& tensor, std::int64_t i) {
+    const std::int64_t count = element_count(tensor);
+    if (i >= 0 && i < count) return unravel(tensor, i);
+    return invalid("element access: number ", i, " of the ", count, " elements of tensor ",
+                   describe(tensor));
+}
+
 /// The tensor, if it has data to work on.
 Result<> check(const Tensor* tensor) {
     HEDDLE_TRY(capi::require(tensor, "element access", "the tensor"));
@@ -80,6 +98,7 @@ T get(const Tensor* tensor, const Extents& at) {
     return capi::value_or_fail(
         [&]() -> Result<T> {
             HEDDLE_TRY(check(tensor));
+            HEDDLE_TRY(check_indices(*tensor, at));
             return read_element<T>(tensor->type, address(*tensor, at));
         },
         T{});
@@ -87,20 +106,31 @@ T get(const Tensor* tensor, const Extents& at) {
 
 template <class T>
 T get_flat(const Tensor* tensor, int i) {
-    return get<T>(tensor, tensor == nullptr ? Extents{} : unravel(*tensor, i));
+    return capi::value_or_fail(
+        [&]() -> Result<T> {
+            HEDDLE_TRY(check(tensor));
+            HEDDLE_TRY_ASSIGN(const Extents at, place_of(*tensor, i));
+            return read_element<T>(tensor->type, address(*tensor, at));
+        },
+        T{});
 }
 
 template <class T>
 void set(const Tensor* tensor, const Extents& at, T value) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(check(tensor));
+        HEDDLE_TRY(check_indices(*tensor, at));
         return write_element(tensor->type, address(*tensor, at), value);
     });
 }
 
 template <class T>
 void set_flat(const Tensor* tensor, int i, T value) {
-    set(tensor, tensor == nullptr ? Extents{} : unravel(*tensor, i), value);
+    capi::done([&]() -> Result<> {
+        HEDDLE_TRY(check(tensor));
+        HEDDLE_TRY_ASSIGN(const Extents at, place_of(*tensor, i));
+        return write_element(tensor->type, address(*tensor, at), value);
+    });
 }
 
 template <class T>
