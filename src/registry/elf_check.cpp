@@ -3,6 +3,7 @@
 
 #include <elf.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +23,46 @@ using Header = Elf32_Ehdr;
 using Segment = Elf32_Phdr;
 constexpr unsigned char kClass = ELFCLASS32;
 #endif
+
+/// The machine this library is for.
+#if defined(__x86_64__)
+constexpr unsigned kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr unsigned kMachine = EM_AARCH64;
+#elif defined(__riscv)
+constexpr unsigned kMachine = EM_RISCV;
+#elif defined(__powerpc64__)
+constexpr unsigned kMachine = EM_PPC64;
+#else
+constexpr unsigned kMachine = EM_NONE;  // the system's loader has to find out
+#endif
+constexpr unsigned char kByteOrder =
+    std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+
+std::string machine_name(unsigned machine) {
+    switch (machine) {
+        case EM_X86_64:
+            return "x86-64";
+        case EM_AARCH64:
+            return "AArch64";
+        case EM_386:
+            return "i386";
+        default:
+            return text("machines of kind ", machine, " (elf.h)");
+    }
+}
+
+/// Why the file cannot be for this machine; empty if it can.
+std::string misfit(const Header& header) {
+    if (header.e_ident[EI_CLASS] != kClass || header.e_ident[EI_DATA] != kByteOrder) {
+        return "is for machines with words of another size or order";
+    }
+    if (kMachine != EM_NONE && header.e_machine != kMachine) {
+        return text("is for ", machine_name(header.e_machine), ", this one is ",
+                    machine_name(kMachine));
+    }
+    return {};
+}
 
 template <class T>
 bool read_at(std::ifstream& file, std::uint64_t offset, T& value) {
@@ -66,8 +107,11 @@ Result<> check_shared_library(const std::filesystem::path& path) {
     if (!read_at(file, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
         return failure(Errc::corrupt, "is not a shared library");
     }
-    if (header.e_ident[EI_CLASS] != kClass || header.e_type != ET_DYN) {
-        return failure(Errc::corrupt, "is not a shared library of this kind of machine");
+    if (std::string reason = misfit(header); !reason.empty()) {
+        return Error{Errc::unsupported, std::move(reason)};
+    }
+    if (header.e_type != ET_DYN) {
+        return failure(Errc::corrupt, "is not a shared library but a file of another kind");
     }
     if (header.e_phentsize != sizeof(Segment)) {
         return failure(Errc::corrupt, "has segment headers of ", header.e_phentsize, " bytes, not ",

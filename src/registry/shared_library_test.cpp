@@ -1,5 +1,6 @@
 #include "registry/shared_library.hpp"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -67,7 +68,18 @@ TEST(SharedLibrary, RefusesAProgramOfAnotherKindOfMachine) {
     file.seekp(4);
     file.put(1);  // 32 bits
     file.close();
-    EXPECT_EQ(refusal(path), "is not a shared library of this kind of machine");
+    EXPECT_EQ(refusal(path), "is for machines with words of another size or order");
+}
+
+TEST(SharedLibrary, NamesTheMachineThatALibraryIsFor) {
+    const Directory directory;
+    const auto path = directory.put("good", "foreign.so");
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(offsetof(Elf64_Ehdr, e_machine));
+    file.put(static_cast<char>(EM_SPARCV9));
+    file.close();
+    EXPECT_THAT(refusal(path),
+                testing::StartsWith("is for machines of kind 43 (elf.h), this one is "));
 }
 
 }  // namespace
