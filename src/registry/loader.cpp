@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "core/log.hpp"
+#include "heddle/backend/guard.hpp"
 #include "registry/on_demand.hpp"
 #include "registry/search.hpp"
 #include "registry/table_check.hpp"
@@ -41,13 +43,16 @@ constexpr std::array<std::string_view, 14> kPluginNames{
 
 /// Calls into a plug-in; what it throws is an error.
 template <class Function>
-Result<std::invoke_result_t<Function>> call(std::string_view what, Function* function) {
+auto call(std::string_view what, Function&& function) {
+    using Outcome = Result<plugin::Unwrapped<std::invoke_result_t<Function>>>;
     try {
-        return function();
+        return Outcome(function());
+    } catch (const std::bad_alloc&) {
+        throw;  // as likely ours
     } catch (const std::exception& error) {
-        return failure(Errc::device, what, " threw: ", error.what());
+        return Outcome(failure(Errc::device, what, " threw: ", error.what()));
     } catch (...) {
-        return failure(Errc::device, what, " threw something that is no std::exception");
+        return Outcome(failure(Errc::device, what, " threw something that is no std::exception"));
     }
 }
 
@@ -130,6 +135,13 @@ Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
                        " of the plug-in interface, this library has version ",
                        GGML_BACKEND_API_VERSION);
     }
+    return call("its table of functions",
+                [&] { return enter(candidate, registration, asked_for); });
+}
+
+/// Registers a plug-in that has started.
+Result<ggml_backend_reg_t> Loader::enter(const Candidate& candidate,
+                                         ggml_backend_reg_t registration, bool asked_for) {
     HEDDLE_TRY(check_tables(registration));
     const std::string name(name_of(registration));
     const ggml_backend_reg_t namesake = registry_.find_registration(name);

@@ -78,6 +78,8 @@ private:
     Result<Candidate> open(const std::filesystem::path& path);
     Result<> pass_trial(const std::filesystem::path& path);
     Result<ggml_backend_reg_t> start(Candidate& candidate, bool asked_for);
+    Result<ggml_backend_reg_t> enter(const Candidate& candidate, ggml_backend_reg_t registration,
+                                     bool asked_for);
     Result<ggml_backend_reg_t> open_and_start(const std::filesystem::path& path, bool asked_for);
     void reject(const Candidate& candidate, const Error& error);
     bool trusted(const std::filesystem::path& path);

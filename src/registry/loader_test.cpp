@@ -204,6 +204,33 @@ TEST_F(LoaderTest, NamesTheMemberThatATableLacks) {
     EXPECT_TRUE(registry_.picture()->entries.empty());
 }
 
+TEST_F(LoaderTest, NamesWhatIsWrongWithATableThatIsEmptyOrThrows) {
+    EXPECT_EQ(refusal(directory_.put("zeros", "zeros.so")),
+              "has no get_name in its table of the backend");
+    EXPECT_EQ(refusal(directory_.put("name_throws", "name_throws.so")),
+              "its table of functions threw something that is no std::exception");
+    EXPECT_EQ(refusal(directory_.put("count_throws", "count_throws.so")),
+              "its table of functions threw something that is no std::exception");
+    EXPECT_EQ(refusal(directory_.put("endless", "endless.so")),
+              "claims to have 18446744073709551615 devices, more than 4096");
+    EXPECT_TRUE(registry_.picture()->entries.empty());
+    const auto path = directory_.put("zero_devices", "zero_devices.so");
+    const auto loaded = loader_.load(path);
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE(registry_.picture()->devices.empty());
+    EXPECT_EQ(record(path).reason,
+              "device 0 of 2 was left out: it has no get_name in its table of the device, and 1 "
+              "more");
+}
+
+TEST_F(LoaderTest, GoesOnBehindATableThatThrows) {
+    directory_.put("name_throws", "libggml-cuda.so");
+    directory_.put("good", "libggml-vulkan.so");
+    const std::vector<fs::path> directories{directory_.path()};
+    loader_.load_all(directories);
+    EXPECT_NE(registry_.find_registration("good"), nullptr);
+}
+
 TEST_F(LoaderTest, LeavesOutADeviceWhoseTableLacksSomethingAndKeepsTheOthers) {
     const auto path = directory_.put("half_table", "half_table.so");
     const auto loaded = loader_.load(path);

@@ -30,7 +30,8 @@ std::string refusal(const fs::path& path, std::chrono::milliseconds limit = kPat
 TEST(Trial, LetsAPluginPassThatComesBackWhateverItSays) {
     const Directory directory;
     for (const char* plugin : {"good", "no_init", "null_init", "old_version", "throwing", "score_0",
-                               "no_count", "unnamed", "half_table", "many"}) {
+                               "no_count", "unnamed", "half_table", "many", "zeros", "zero_devices",
+                               "name_throws", "count_throws", "endless"}) {
         EXPECT_EQ(refusal(directory.put(plugin, std::string(plugin) + ".so")), "") << plugin;
     }
     EXPECT_EQ(refusal(directory.path() / "missing.so"), "");
@@ -43,6 +44,12 @@ TEST(Trial, SaysWhichSignalEndedItWhereAndItsLastWords) {
               "ended with SIGABRT while it was loaded (in ggml_backend_init); it said: of another "
               "age");
     EXPECT_FALSE(test::is_open(path));
+}
+
+TEST(Trial, NoticesARegistrationThatIsNone) {
+    const Directory directory;
+    EXPECT_EQ(refusal(directory.put("nonsense", "nonsense.so")),
+              "ended with SIGSEGV while it was loaded (while its tables were read)");
 }
 
 TEST(Trial, EndsAPluginThatHangs) {

@@ -58,6 +58,18 @@ public:
 #ifdef PLUGIN_LACKS_GET_DEVICE_COUNT
         handle()->iface.get_device_count = nullptr;
 #endif
+#ifdef PLUGIN_TABLE_IS_EMPTY
+        handle()->iface = {};
+#endif
+#ifdef PLUGIN_DEVICE_TABLES_ARE_EMPTY
+        for (std::size_t i = begin_; i < end_; ++i) devices_[i]->handle()->iface = {};
+#endif
+#ifdef PLUGIN_NAME_THROWS
+        handle()->iface.get_name = [](ggml_backend_reg_t) -> const char* { throw 1; };
+#endif
+#ifdef PLUGIN_COUNT_THROWS
+        handle()->iface.get_device_count = [](ggml_backend_reg_t) -> std::size_t { throw 1; };
+#endif
 #ifdef PLUGIN_HAS_NO_NAME
         handle()->iface.get_name = [](ggml_backend_reg_t) -> const char* { return nullptr; };
 #endif
@@ -129,6 +141,8 @@ private:
     return nullptr;
 #elif defined(PLUGIN_THROWS)
     throw std::runtime_error("no driver");
+#elif defined(PLUGIN_GIVES_NONSENSE)
+    return reinterpret_cast<ggml_backend_reg_t>(0x10);
 #elif defined(PLUGIN_ABORTS)
     std::fputs("the driver is\nof another age\n", stderr);
     std::abort();
