@@ -144,6 +144,12 @@ Loader::Trials chosen_trials() {
     return trials;
 }
 
+Loader::Trust chosen_trust() {
+    const char* const asked = secure_getenv("HEDDLE_UNSAFE_PLUGINS");
+    return asked != nullptr && std::string_view(asked) == "1" ? Loader::Trust::blind
+                                                              : Loader::Trust::checked;
+}
+
 std::vector<std::filesystem::path> on_demand_directories() {
     auto directories = default_search_directories();
     directories.push_back(own_directory());

@@ -12,6 +12,10 @@ namespace heddle {
 /// HEDDLE_PLUGIN_TRIAL says: seconds, 0 for no trials at all.
 Loader::Trials chosen_trials();
 
+/// Whether HEDDLE_UNSAFE_PLUGINS=1 asks for plug-ins that anybody could have put where they are.
+/// Not heard in programs that run with more rights than their caller has.
+Loader::Trust chosen_trust();
+
 /// Where plug-ins that are loaded on request are looked for: where all are, and beside the library.
 std::vector<std::filesystem::path> on_demand_directories();
 
@@ -19,7 +23,7 @@ std::vector<std::filesystem::path> on_demand_directories();
 struct Backends {
     Registry registry;
     PluginReport report;
-    Loader loader{registry, report, &heddle_live_buffers, chosen_trials()};
+    Loader loader{registry, report, &heddle_live_buffers, chosen_trials(), chosen_trust()};
     OnDemand on_demand{registry, loader};
 };
 

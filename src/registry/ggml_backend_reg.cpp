@@ -183,7 +183,7 @@ void ggml_backend_load_all_from_path(const char* dir_path) {
         if (dir_path == nullptr) loader.load_others(plugin_directories());
         const auto on_request = dir_path != nullptr ? directories : on_demand_directories();
         for (std::string_view name : OnDemand::names()) loader.note_on_request(name, on_request);
-        if (const char* more = std::getenv("GGML_BACKEND_PATH")) load_named_files(more);
+        if (const char* more = secure_getenv("GGML_BACKEND_PATH")) load_named_files(more);
         return ok();
     });
 }

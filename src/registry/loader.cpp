@@ -16,6 +16,7 @@
 #include "registry/search.hpp"
 #include "registry/table_check.hpp"
 #include "registry/trial.hpp"
+#include "registry/trust.hpp"
 
 namespace heddle {
 
@@ -175,20 +176,30 @@ void Loader::reject(const Candidate& candidate, const Error& error) {
     report_.note(candidate.record(HEDDLE_PLUGIN_REJECTED, {}, error.message));
 }
 
+std::string Loader::doubts_about(const fs::path& path) const {
+    if (trust_ == Trust::blind) return {};
+    const std::string reason = distrust(path);
+    return reason.empty() ? reason
+                          : text(reason, " (HEDDLE_UNSAFE_PLUGINS=1 loads it all the same)");
+}
+
 bool Loader::trusted(const fs::path& path) {
-    for (const fs::path& part : {path.parent_path(), path}) {
-        const std::string reason = distrust(part);
-        if (reason.empty()) continue;
-        report_.note(
-            Candidate{path, nullptr, {}, -1}.record(HEDDLE_PLUGIN_PASSED_OVER, {}, reason));
-        log_line(GGML_LOG_LEVEL_WARN, path.native(), ": was passed over: ", reason);
-        return false;
-    }
-    return true;
+    const std::string reason = doubts_about(path);
+    if (reason.empty()) return true;
+    report_.note(Candidate{path, nullptr, {}, -1}.record(HEDDLE_PLUGIN_PASSED_OVER, {}, reason));
+    log_line(GGML_LOG_LEVEL_WARN, path.native(), ": was passed over: ", reason);
+    return false;
 }
 
 Result<ggml_backend_reg_t> Loader::load(const fs::path& path) {
     const std::lock_guard lock(mutex_);
+    // Where the system's loader finds a bare name is the administrator's and the user's choice.
+    const std::string reason = path.has_parent_path() ? doubts_about(path) : std::string();
+    if (!reason.empty()) {
+        const Error refused = invalid("is not loaded: ", reason);
+        reject({path, nullptr, {}, -1}, refused);
+        return invalid(path.native(), ": ", refused.message);
+    }
     auto registration = open_and_start(path, true);
     if (!registration) return std::move(registration).error().within(path.native());
     return registration;

@@ -33,19 +33,28 @@ public:
         bool (*is_ours)(const std::filesystem::path& path) = nullptr;  ///< files that need no trial
     };
 
+    /// Which files are loaded: those that only people with a say in this process could have put
+    /// there (see `distrust`), or all.
+    enum class Trust { checked, blind };
+
     /// Without `count_buffers` nothing is known to be alive when a backend is unloaded.
-    Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers, Trials trials)
-        : registry_(registry), report_(report), count_buffers_(count_buffers), trials_(trials) {}
+    Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers, Trials trials,
+           Trust trust = Trust::checked)
+        : registry_(registry),
+          report_(report),
+          count_buffers_(count_buffers),
+          trials_(trials),
+          trust_(trust) {}
     Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers = nullptr)
         : Loader(registry, report, count_buffers, Trials()) {}
 
-    /// Loads one file because somebody named it. A plug-in that is loaded already gives the same
-    /// registration again.
+    /// Loads one file because somebody named it, unless somebody else could have put it there. A
+    /// plug-in that is loaded already gives the same registration again.
     Result<ggml_backend_reg_t> load(const std::filesystem::path& path);
 
     /// Loads the best variant of the plug-in `name` that `directories` have: the one with the
     /// highest score, else the first file without variants. Gives null if there is none, or none
-    /// that works. Files that somebody else may have put there are passed over.
+    /// that works. Files that somebody else could have put there are passed over.
     ggml_backend_reg_t load_best(std::string_view name, Directories directories);
 
     /// `load_best` for every plug-in with a well-known name, accelerators before the processor.
@@ -82,6 +91,7 @@ private:
                                      bool asked_for);
     Result<ggml_backend_reg_t> open_and_start(const std::filesystem::path& path, bool asked_for);
     void reject(const Candidate& candidate, const Error& error);
+    std::string doubts_about(const std::filesystem::path& path) const;
     bool trusted(const std::filesystem::path& path);
     std::vector<Candidate> score_variants(std::string_view name, Directories directories);
 
@@ -89,6 +99,7 @@ private:
     PluginReport& report_;
     CountBuffers count_buffers_;
     const Trials trials_;
+    const Trust trust_;
     std::map<std::filesystem::path, Verdict> verdicts_;
     std::recursive_mutex mutex_;
 };

@@ -251,16 +251,28 @@ TEST_F(LoaderTest, DoesNotLoadUnaskedWhatIsThereByName) {
     EXPECT_TRUE(loader_.load(path));  // but does when asked
 }
 
-TEST_F(LoaderTest, PassesOverFilesThatEverybodyCanWriteUnlessAskedForThem) {
+TEST_F(LoaderTest, RefusesFilesThatEverybodyCanWriteAskedForOrNot) {
     const auto path = directory_.put("good", "libggml-cpu.so");
     fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
     EXPECT_EQ(best("cpu"), nullptr);
     EXPECT_THAT(record(path).reason, HasSubstr("can be written by everybody"));
     EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_PASSED_OVER);
-    const auto loaded = loader_.load(path);
-    ASSERT_TRUE(loaded);
+    EXPECT_EQ(refusal(path), "is not loaded: " + path.native() +
+                                 " can be written by everybody (HEDDLE_UNSAFE_PLUGINS=1 loads it "
+                                 "all the same)");
+    EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_REJECTED);
+    EXPECT_FALSE(test::is_open(path));
+    EXPECT_TRUE(registry_.picture()->entries.empty());
+}
+
+TEST_F(LoaderTest, LoadsFilesThatEverybodyCanWriteIfItIsToldTo) {
+    Loader blind(registry_, report_, nullptr, {}, Loader::Trust::blind);
+    const auto path = directory_.put("good", "libggml-cpu.so");
+    fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+    const auto loaded = blind.load(path);
+    ASSERT_TRUE(loaded) << loaded.error().message;
     EXPECT_EQ(record(path).status, HEDDLE_PLUGIN_LOADED);
-    ASSERT_TRUE(loader_.unload(*loaded));
+    ASSERT_TRUE(blind.unload(*loaded));
 }
 
 TEST_F(LoaderTest, UnloadsAndLoadsAgain) {

@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -56,9 +54,8 @@ std::vector<fs::path> default_search_directories() {
     if (fs::path program = fs::read_symlink("/proc/self/exe", code); !code) {
         directories.push_back(program.parent_path());
     }
-    if (fs::path current = fs::current_path(code); !code) directories.push_back(current);
 
-    // A program started in its own directory has it once.
+    // A program that lies with its plug-ins has their directory once.
     std::vector<fs::path> distinct;
     for (fs::path& directory : directories) {
         if (std::find(distinct.begin(), distinct.end(), directory) == distinct.end()) {
@@ -68,14 +65,16 @@ std::vector<fs::path> default_search_directories() {
     return distinct;
 }
 
-fs::path own_directory() {
+fs::path own_file() {
     Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&own_directory), &info) == 0 || info.dli_fname == nullptr) {
+    if (dladdr(reinterpret_cast<void*>(&own_file), &info) == 0 || info.dli_fname == nullptr) {
         return {};
     }
     std::error_code code;
-    return fs::absolute(info.dli_fname, code).parent_path();
+    return fs::absolute(info.dli_fname, code);
 }
+
+fs::path own_directory() { return own_file().parent_path(); }
 
 std::string plugin_file_name(std::string_view name) { return text(kBeginning, name, kEnd); }
 
@@ -91,21 +90,6 @@ std::vector<fs::path> variants_in(const fs::path& directory, std::string_view na
 
 std::vector<fs::path> plugin_files_in(const fs::path& directory) {
     return files_in(directory, kBeginning);
-}
-
-std::string distrust(const fs::path& path) {
-    struct stat status;
-    if (stat(path.c_str(), &status) != 0) return {};
-    if (status.st_uid != 0 && status.st_uid != geteuid()) {
-        return text(path.native(), " belongs to user ", status.st_uid,
-                    ", neither to the user of this process nor to the administrator");
-    }
-    // In a directory with the sticky bit nobody can replace the files of others.
-    const bool guarded = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
-    if ((status.st_mode & S_IWOTH) != 0 && !guarded) {
-        return text(path.native(), " can be written by everybody");
-    }
-    return {};
 }
 
 }  // namespace heddle

@@ -12,11 +12,15 @@ namespace heddle {
 /// us.
 std::vector<std::filesystem::path> plugin_directories();
 
-/// Where plug-ins are looked for if nobody says where: `plugin_directories()`, the program's own,
-/// the current one. Those that cannot be found out are left out.
+/// Where plug-ins are looked for if nobody says where: `plugin_directories()` and the program's
+/// own. Not the current one: who unpacks an archive and works there has not chosen to run what is
+/// in it. Those that cannot be found out are left out.
 std::vector<std::filesystem::path> default_search_directories();
 
-/// The directory this library lies in; empty if the system does not say.
+/// The file of this library, or of the program it is part of; empty if the system does not say.
+std::filesystem::path own_file();
+
+/// The directory this library lies in; empty likewise.
 std::filesystem::path own_directory();
 
 /// The file name of the plug-in `name`: "libggml-cuda.so".
@@ -33,9 +37,5 @@ std::vector<std::filesystem::path> plugin_files_in(const std::filesystem::path& 
 
 /// The short name in a plug-in's file name: "loom" of "libggml-loom.so"; empty for other names.
 std::string plugin_name_in(const std::filesystem::path& path);
-
-/// Why nothing should be loaded from `path` unasked: somebody other than its user and the system's
-/// administrator could have put it there. Empty if it looks fine, or is not there.
-std::string distrust(const std::filesystem::path& path);
 
 }  // namespace heddle

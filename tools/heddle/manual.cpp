@@ -97,6 +97,9 @@ Plug\-ins to load that are otherwise loaded on request: blas, or sim:devices=2, 
 .TP
 .B HEDDLE_PLUGIN_TRIAL
 Seconds that a plug\-in may take to load. It is loaded in a child process first; 0 leaves that out.
+.TP
+.B HEDDLE_UNSAFE_PLUGINS
+If 1, plug\-ins are loaded that other users could have put where they are.
 .SH EXAMPLES
 .TP
 heddle run model.gguf \-p "Once upon a time" \-n 64
