@@ -35,6 +35,19 @@ TEST(Devices, AreMadeFromParameters) {
     EXPECT_FALSE(Device::find_all("sim:devices=many"));
 }
 
+TEST(Devices, SayWhatIsWrongWithTheirParameters) {
+    EXPECT_EQ(said(Device::find("sim:mem=-1")),
+              "sim: does not accept the parameters 'mem=-1': mem: '-1' is not a number of bytes "
+              "such as 4G");
+    for (const char* parameters :
+         {"mem", "mem=", "mem=4Q", "devices=0", "devices=1.5", "latency=10", "loom=1", "ops=LOOM",
+          "mem=1G,", "flops=nan", "trace=2", "lost=", "node=-3", ",", "=1"}) {
+        EXPECT_THAT(said(Device::find(std::string("sim:") + parameters)),
+                    testing::StartsWith(std::string("sim: does not accept the parameters '") +
+                                        parameters + "': "));
+    }
+}
+
 TEST(Devices, SayWhyTheyDeclineANode) {
     const Device sim = must(Device::find("sim:ops=all,-SQR"));
     Context context = must(Context::make());

@@ -72,6 +72,7 @@ public:
         ggml_backend_dev_t found =
             detail::call([&] { return ggml_backend_dev_by_name(name.c_str()); });
         if (found != nullptr) return Device(found);
+        HEDDLE_TRY(detail::check_said(Errc::invalid_argument));  // parameters that make no sense
         std::string known;
         for (const Device& device : all()) known += (known.empty() ? "" : ", ") + device.name();
         return failure(Errc::not_found, "no device is called '", name, "'; there are ", known);
