@@ -30,7 +30,7 @@
 /// | ops       | all     | a list: `all`, `none`, names to add, `-NAME` to take away             |
 /// | pinned    | 0       | 1: there is a host buffer type, read and written without waiting      |
 /// | offload   | 32      | rows from which on a node with weights on the host is wanted          |
-/// | trace     | 1       | 0: no record is kept                                                  |
+/// | trace     | 0       | 1: a record is kept of all that was done, until it is cleared         |
 ///
 /// and those of heddle_sim_fail_t, for every device. The functions below are found by name with
 /// ggml_backend_reg_get_proc_address() in the registration "SIM". All may be called by any thread.
@@ -79,7 +79,8 @@ struct heddle_sim_item {
     char name[64];  ///< Of the tensor.
 };
 
-/// "heddle_sim_trace": what `device` did, in the order in which it was given. Fills the first
+/// "heddle_sim_trace": what `device` did, in the order in which it was given, if it was made with
+/// trace=1; nothing otherwise. Fills the first
 /// `capacity` of `items` and returns how many there are. `item_size` is sizeof *items: the struct
 /// may grow at its end.
 typedef size_t (*heddle_sim_trace_t)(ggml_backend_dev_t device, struct heddle_sim_item* items,

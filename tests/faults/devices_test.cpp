@@ -55,7 +55,7 @@ ggml_backend_dev_t simulated(std::size_t index) {
 void configure_devices() {
     const auto configure = reinterpret_cast<heddle_backend_configure_t>(
         ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
-    ASSERT_TRUE(configure("devices=2,mem=16M,trace=0")) << heddle_last_error();
+    ASSERT_TRUE(configure("devices=2,mem=16M")) << heddle_last_error();
 }
 
 void use_devices(Run& run) {

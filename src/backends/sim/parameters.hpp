@@ -50,7 +50,7 @@ struct Parameters {
     OpSet ops = OpSet::all();
     bool pinned = false;
     std::int64_t offload_rows = 32;
-    bool trace = true;
+    bool trace = false;
     FaultPlan faults;
 };
 

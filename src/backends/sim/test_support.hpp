@@ -35,8 +35,10 @@ Function sim_function(const char* name) {
         ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), name));
 }
 
+/// Makes the devices anew; they keep a trace unless `parameters` say otherwise.
 inline bool configure(const std::string& parameters) {
-    return sim_function<heddle_backend_configure_t>("heddle_backend_configure")(parameters.c_str());
+    const std::string all = parameters.empty() ? "trace=1" : "trace=1," + parameters;
+    return sim_function<heddle_backend_configure_t>("heddle_backend_configure")(all.c_str());
 }
 inline ggml_backend_dev_t device(std::size_t index = 0) {
     return ggml_backend_reg_dev_get(ggml_backend_sim_reg(), index);

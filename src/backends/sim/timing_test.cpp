@@ -204,5 +204,12 @@ TEST_F(SimTiming, TheTraceCanBeClearedCutAndSwitchedOff) {
     EXPECT_TRUE(trace_of(device()).empty());
 }
 
+TEST_F(SimTiming, NoTraceIsKeptUnlessItIsAskedFor) {
+    ASSERT_TRUE(sim_function<heddle_backend_configure_t>("heddle_backend_configure")("mem=1M"));
+    write(bench_.vector(10, type()), std::vector<float>(10));
+    EXPECT_TRUE(trace_of(device()).empty());
+    EXPECT_GT(clock_of(device()), 0);
+}
+
 }  // namespace
 }  // namespace heddle::sim

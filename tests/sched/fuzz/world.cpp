@@ -36,7 +36,7 @@ World::World() {
     for (int i = 0; i < kKinds; ++i) {
         const std::string ops = i < 3 ? "all" : some_ops(dice);
         const std::string parameters =
-            text("devices=", kDevicesOfAKind, ",trace=0,mem=256M,offload=1", ",pinned=", i % 2,
+            text("devices=", kDevicesOfAKind, ",mem=256M,offload=1", ",pinned=", i % 2,
                  ",ops=", ops);
         if (!configure(parameters.c_str())) continue;
         for (std::size_t j = 0; j < kDevicesOfAKind; ++j) {
