@@ -57,7 +57,9 @@ void Board::drain() const noexcept {
         {
             const std::lock_guard guard(lock_);
             if (i == workers_.size()) return;
-            if (workers_[i] != nullptr) ticket = workers_[i]->last();
+            if (workers_[i] != nullptr && !workers_[i]->is_stranded()) {
+                ticket = workers_[i]->last();
+            }
         }
         ticket.wait();
     }

@@ -11,21 +11,32 @@ static_assert(plugin::WritesAsync<SimStream> && plugin::ReadsAsync<SimStream> &&
               plugin::WritesPiecesAsync<SimStream> && plugin::ReadsPiecesAsync<SimStream> &&
               plugin::CopiesAsync<SimStream> && plugin::Synchronizes<SimStream>);
 
-SimStream::SimStream(Board& board) : board_(board) { lane_.number = board_.enter(worker_); }
+SimStream::SimStream(Board& board) : board_(board) { lane_.number = board_.enter(*worker_); }
 
 SimStream::~SimStream() {
-    worker_.last().wait();
-    board_.leave(worker_);
+    if (worker_->is_stranded()) {
+        worker_.release();  // the board, which may be locked for ever as well, still knows of it
+        return;
+    }
+    worker_->last().wait();
+    board_.leave(*worker_);
 }
 
 // ---- computing ---------------------------------------------------------------------------------
 
+Result<> SimStream::check_process() const {
+    if (!worker_->is_stranded()) return ok();
+    return failure(Errc::device,
+                   "the stream was made before fork(), and its thread is not in this process");
+}
+
 std::optional<Error> SimStream::take_failure() {
-    if (auto failed = worker_.take_error()) return failed;
+    if (auto failed = worker_->take_error()) return failed;
     return board_.timeline.take_failure();
 }
 
 Result<> SimStream::compute(ggml_cgraph& graph) {
+    HEDDLE_TRY(check_process());
     if (auto failed = take_failure()) return *std::move(failed);
     const auto work = std::make_shared<GraphWork>();
     Result<> outcome = ok();
@@ -42,14 +53,15 @@ Result<> SimStream::compute(ggml_cgraph& graph) {
     }
     if (work->is_empty()) return outcome;
     HEDDLE_TRY(work->finish());
-    worker_.submit({}, [work] { return work->run(); });  // what comes before a failure is done
+    worker_->submit({}, [work] { return work->run(); });  // what comes before a failure is done
     return outcome;
 }
 
 Result<> SimStream::synchronize() {
-    worker_.last().wait();
+    HEDDLE_TRY(check_process());
+    worker_->last().wait();
     board_.timeline.wait_on_host(board_.timeline.stands_at(lane_));
-    if (auto failed = worker_.untold_error()) return *std::move(failed);
+    if (auto failed = worker_->untold_error()) return *std::move(failed);
     return ok();
 }
 
@@ -75,10 +87,11 @@ Result<> SimStream::read_async(const Tensor& tensor, std::size_t offset,
 
 Result<> SimStream::write_pieces_async(Tensor& tensor, const std::byte* data,
                                        plugin::Pieces pieces) {
+    HEDDLE_TRY(check_process());
     HEDDLE_TRY_ASSIGN(std::byte* const to, own_data(tensor, pieces.offset, extent_of(pieces)));
     HEDDLE_TRY(board_.timeline.transfer(&lane_, Direction::in, pieces.count * pieces.size,
                                         name_of(tensor)));
-    worker_.submit({}, [=] {
+    worker_->submit({}, [=] {
         copy_pieces(to, pieces.tensor_stride, data, pieces.host_stride, pieces);
         return ok();
     });
@@ -87,11 +100,12 @@ Result<> SimStream::write_pieces_async(Tensor& tensor, const std::byte* data,
 
 Result<> SimStream::read_pieces_async(const Tensor& tensor, std::byte* data,
                                       plugin::Pieces pieces) {
+    HEDDLE_TRY(check_process());
     HEDDLE_TRY_ASSIGN(const std::byte* const from,
                       own_data(tensor, pieces.offset, extent_of(pieces)));
     HEDDLE_TRY(board_.timeline.transfer(&lane_, Direction::out, pieces.count * pieces.size,
                                         name_of(tensor)));
-    worker_.submit({}, [=] {
+    worker_->submit({}, [=] {
         copy_pieces(data, pieces.host_stride, from, pieces.tensor_stride, pieces);
         return ok();
     });
@@ -124,6 +138,8 @@ bool SimStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor& to
 
 Result<> SimStream::copy_from(SimStream& source, const Place& origin, const Place& target,
                               std::size_t bytes, std::string_view name) {
+    HEDDLE_TRY(check_process());
+    HEDDLE_TRY(source.check_process());
     Timeline& time = board_.timeline;
     if (origin.on_device && target.on_device) {
         HEDDLE_TRY(
@@ -135,22 +151,23 @@ Result<> SimStream::copy_from(SimStream& source, const Place& origin, const Plac
         HEDDLE_TRY_ASSIGN(const Span span, engine.transfer(&lane_, direction, bytes, name));
         time.wait_in(source.lane_, span.end);
     }
-    const Ticket copied = worker_.submit(source.worker_.last(), [origin, target, bytes] {
+    const Ticket copied = worker_->submit(source.worker_->last(), [origin, target, bytes] {
         std::memmove(target.data, origin.data, bytes);
         return ok();
     });
     // The source's memory may be used for something else right away, but not before this.
-    if (&source != this) source.worker_.submit(copied, {});
+    if (&source != this) source.worker_->submit(copied, {});
     return ok();
 }
 
 Result<> SimStream::copy_snapshot(const Place& origin, const Place& target, std::size_t bytes,
                                   std::string_view name) {
+    HEDDLE_TRY(check_process());
     HEDDLE_TRY(board_.timeline.transfer(&lane_, Direction::in, bytes, name));
     // Whoever wrote the source may write it again at once, so its bytes are taken now.
     const auto snapshot =
         std::make_shared<std::vector<std::byte>>(origin.data, origin.data + bytes);
-    worker_.submit({}, [snapshot, target] {
+    worker_->submit({}, [snapshot, target] {
         std::memcpy(target.data, snapshot->data(), snapshot->size());
         return ok();
     });
@@ -159,14 +176,18 @@ Result<> SimStream::copy_snapshot(const Place& origin, const Place& target, std:
 
 // ---- events ------------------------------------------------------------------------------------
 
-void SimStream::record(SimEvent& event) {
-    event.ticket = worker_.last();
+Result<> SimStream::record(SimEvent& event) {
+    HEDDLE_TRY(check_process());
+    event.ticket = worker_->last();
     event.time = board_.timeline.stands_at(lane_);
+    return ok();
 }
 
-void SimStream::wait(const SimEvent& event) {
+Result<> SimStream::wait(const SimEvent& event) {
+    HEDDLE_TRY(check_process());
     board_.timeline.wait_in(lane_, event.time);
-    worker_.submit(event.ticket, {});
+    worker_->submit(event.ticket, {});
+    return ok();
 }
 
 }  // namespace heddle::sim

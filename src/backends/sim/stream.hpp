@@ -12,7 +12,8 @@ struct SimEvent {
 };
 
 /// A queue of a simulated device, with a thread of its own. Calls place work on the virtual
-/// timeline and return; the thread does it some time.
+/// timeline and return; the thread does it some time. A child of the process has no such thread:
+/// all calls fail there.
 class SimStream {
 public:
     static inline ggml_guid guid = {0x9c, 0x27, 0x51, 0xe3, 0x08, 0xbd, 0x4e, 0x66,
@@ -37,10 +38,11 @@ public:
     /// From another stream of these devices, or from memory of the host that they can reach.
     bool copy_async(ggml_backend_t source, const Tensor& from, Tensor& to);
 
-    void record(SimEvent& event);
-    void wait(const SimEvent& event);
+    Result<> record(SimEvent& event);
+    Result<> wait(const SimEvent& event);
 
 private:
+    Result<> check_process() const;
     std::optional<Error> take_failure();
     Result<std::byte*> own_data(const Tensor& tensor, std::size_t offset, std::size_t size) const;
     Result<> copy_from(SimStream& source, const Place& origin, const Place& target,
@@ -50,7 +52,7 @@ private:
 
     Board& board_;
     Lane lane_;
-    Worker worker_;
+    std::unique_ptr<Worker> worker_ = std::make_unique<Worker>();
 };
 
 }  // namespace heddle::sim

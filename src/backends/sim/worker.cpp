@@ -5,6 +5,7 @@
 namespace heddle::sim {
 
 void Progress::wait(std::uint64_t number) {
+    if (home_ != process_number()) return;
     std::unique_lock guard(lock_);
     changed_.wait(guard, [&] { return done_ >= number; });
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/sim/process.hpp"
 #include "core/error.hpp"
 
 namespace heddle::sim {
@@ -17,11 +18,12 @@ namespace heddle::sim {
 /// How far a queue has come. Outlives the queue, for those who wait for it.
 class Progress {
 public:
-    /// Until `number` jobs are done.
+    /// Until `number` jobs are done. Not at all in a child of the process: nobody does them there.
     void wait(std::uint64_t number);
     void advance();
 
 private:
+    const unsigned home_ = process_number();
     std::mutex lock_;
     std::condition_variable changed_;
     std::uint64_t done_ = 0;
@@ -39,6 +41,9 @@ struct Ticket {
 
 /// A queue of jobs and the thread that does them, one after the other. The thread starts with the
 /// first job. One thread submits at a time; any may wait.
+///
+/// In a child of the process that made it, it `is_stranded`: its thread is missing and its locks
+/// may be held for ever. Nothing else may be called then, not even the destructor.
 class Worker {
 public:
     using Job = std::function<Result<>()>;
@@ -47,6 +52,8 @@ public:
     ~Worker();  ///< finishes what is in the queue
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
+
+    bool is_stranded() const noexcept { return home_ != process_number(); }
 
     /// Does `job` once `after` has been reached.
     Ticket submit(Ticket after, Job job);
@@ -69,6 +76,7 @@ private:
     void run();
     void keep(Error error);
 
+    const unsigned home_ = process_number();
     const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
     mutable std::mutex lock_;
     std::condition_variable arrived_;
