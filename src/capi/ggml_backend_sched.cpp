@@ -46,6 +46,16 @@ Result<> require_both(const Scheduler* sched, const void* other, std::string_vie
     return require(other, function, what);
 }
 
+using Use = InUse::Use;
+
+/// Marks the scheduler as used for as long as the result lives; fails if it is in use already.
+Result<Use> use_of(Scheduler& sched, std::string_view function) {
+    auto use = sched.in_use.enter();
+    if (use) [[likely]]
+        return use;
+    return std::move(use).error().within(text("scheduler: ", function));
+}
+
 }  // namespace
 
 // ---- making one --------------------------------------------------------------------------------
@@ -66,6 +76,7 @@ void ggml_backend_sched_reserve_size(ggml_backend_sched_t sched, ggml_cgraph* me
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require_both(sched, measure_graph, "measurement of a graph", "the graph"));
         HEDDLE_TRY(require(sizes, "measurement of a graph", "the list of sizes"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "measurement of a graph"));
         HEDDLE_TRY_ASSIGN(const std::vector<std::size_t> measured, sched->measure(*measure_graph));
         std::ranges::copy(measured, sizes);
         return ok();
@@ -75,6 +86,7 @@ void ggml_backend_sched_reserve_size(ggml_backend_sched_t sched, ggml_cgraph* me
 bool ggml_backend_sched_reserve(ggml_backend_sched_t sched, ggml_cgraph* measure_graph) {
     return capi::value_or_false([&]() -> Result<bool> {
         HEDDLE_TRY(require_both(sched, measure_graph, "reservation for a graph", "the graph"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "reservation for a graph"));
         HEDDLE_TRY(sched->reserve(*measure_graph));
         return true;
     });
@@ -141,6 +153,7 @@ void ggml_backend_sched_set_tensor_backend(ggml_backend_sched_t sched, ggml_tens
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require_both(sched, node, "pin of a node", "the node"));
         HEDDLE_TRY(require(backend, "pin of a node", "the stream"));
+        HEDDLE_TRY_ASSIGN(const Use use, sched->in_use.enter_again());
         return sched->pin(*node, backend);
     });
 }
@@ -158,6 +171,7 @@ void ggml_backend_sched_set_eval_callback(ggml_backend_sched_t sched,
                                           void* user_data) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require(sched, "callback for nodes", "the scheduler"));
+        HEDDLE_TRY_ASSIGN(const Use use, sched->in_use.enter_again());
         sched->observe(callback, user_data);
         return ok();
     });
@@ -168,6 +182,7 @@ void ggml_backend_sched_set_eval_callback(ggml_backend_sched_t sched,
 void ggml_backend_sched_split_graph(ggml_backend_sched_t sched, ggml_cgraph* graph) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require_both(sched, graph, "splitting of a graph", "the graph"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "splitting of a graph"));
         return sched->split(*graph);
     });
 }
@@ -175,6 +190,7 @@ void ggml_backend_sched_split_graph(ggml_backend_sched_t sched, ggml_cgraph* gra
 bool ggml_backend_sched_alloc_graph(ggml_backend_sched_t sched, ggml_cgraph* graph) {
     return capi::value_or_false([&]() -> Result<bool> {
         HEDDLE_TRY(require_both(sched, graph, "allocation of a graph", "the graph"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "allocation of a graph"));
         HEDDLE_TRY(sched->allocate(*graph));
         return true;
     });
@@ -183,6 +199,7 @@ bool ggml_backend_sched_alloc_graph(ggml_backend_sched_t sched, ggml_cgraph* gra
 ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cgraph* graph) {
     return capi::status_of([&]() -> Result<> {
         HEDDLE_TRY(require_both(sched, graph, "graph compute", "the graph"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "graph compute"));
         return sched->compute(*graph);
     });
 }
@@ -190,6 +207,7 @@ ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cg
 ggml_status ggml_backend_sched_graph_compute_async(ggml_backend_sched_t sched, ggml_cgraph* graph) {
     return capi::status_of([&]() -> Result<> {
         HEDDLE_TRY(require_both(sched, graph, "graph compute", "the graph"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "graph compute"));
         return sched->compute_async(*graph);
     });
 }
@@ -201,12 +219,16 @@ void ggml_backend_sched_synchronize(ggml_backend_sched_t sched) {
         capi::done([&] { return require(sched, "synchronize", "the scheduler"); });
         return;
     }
-    capi::status_of([&] { return sched->synchronize(); });
+    capi::status_of([&]() -> Result<> {
+        HEDDLE_TRY_ASSIGN(const Use use, sched->in_use.enter_again());
+        return sched->synchronize();
+    });
 }
 
 void ggml_backend_sched_reset(ggml_backend_sched_t sched) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require(sched, "reset", "the scheduler"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(*sched, "reset"));
         sched->reset();
         return ok();
     });

@@ -28,6 +28,7 @@ template <class Change>
 bool changed(ggml_backend_sched_t sched, std::string_view what, Change&& change) {
     return capi::value_or_false([&]() -> Result<bool> {
         HEDDLE_TRY(require(sched, what, "the scheduler"));
+        HEDDLE_TRY_ASSIGN(const InUse::Use use, sched->in_use.enter());
         HEDDLE_TRY(change());
         return true;
     });
@@ -38,6 +39,7 @@ template <class Change>
 void switched(ggml_backend_sched_t sched, std::string_view what, Change&& change) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require(sched, what, "the scheduler"));
+        HEDDLE_TRY_ASSIGN(const InUse::Use use, sched->in_use.enter());
         change();
         return ok();
     });
@@ -113,6 +115,7 @@ void heddle_sched_set_hazard_check(ggml_backend_sched_t sched, bool on) {
 const char* heddle_sched_explain(ggml_backend_sched_t sched, heddle_explain_format format) {
     return capi::made_or_null([&]() -> Result<const char*> {
         HEDDLE_TRY(require(sched, "explain", "the scheduler"));
+        HEDDLE_TRY_ASSIGN(const InUse::Use use, sched->in_use.enter());
         HEDDLE_TRY_ASSIGN(const sched::Schedule schedule, sched::explain(*sched));
         HEDDLE_TRY_ASSIGN(sched->kept_text, written(schedule, format));
         return sched->kept_text.c_str();
@@ -120,7 +123,8 @@ const char* heddle_sched_explain(ggml_backend_sched_t sched, heddle_explain_form
 }
 
 bool heddle_sched_get_counts(ggml_backend_sched_t sched, heddle_sched_counts* counts, size_t size) {
-    return changed(sched, "counts", [&]() -> Result<> {
+    return capi::value_or_false([&]() -> Result<bool> {
+        HEDDLE_TRY(require(sched, "counts", "the scheduler"));
         HEDDLE_TRY(require(counts, "counts", "the place for them"));
         const Scheduler::Counts now = sched->counts();
         const heddle_sched_counts all{.placed = now.placed,
@@ -129,7 +133,7 @@ bool heddle_sched_get_counts(ggml_backend_sched_t sched, heddle_sched_counts* co
                                       .copies_made = now.copies_made,
                                       .copies_skipped = now.copies_skipped};
         std::memcpy(counts, &all, std::min(size, sizeof all));
-        return ok();
+        return true;
     });
 }
 

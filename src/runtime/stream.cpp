@@ -5,6 +5,7 @@
 #include "runtime/contained.hpp"
 #include "runtime/device.hpp"
 #include "runtime/graph_plan.hpp"
+#include "runtime/in_use.hpp"
 
 namespace heddle {
 namespace {
@@ -68,7 +69,10 @@ Result<> finish(Stream& stream) {
     return listener.outcome("waiting for stream '", name_of(stream), '\'');
 }
 
-Result<> compute_async(Stream& stream, Graph& graph) {
+namespace {
+
+/// `compute_async` for those who know that the stream is theirs.
+Result<> submit(Stream& stream, Graph& graph) {
     if (stream.iface.graph_compute == nullptr) {
         return failure(Errc::unsupported, "stream '", name_of(stream), "' cannot compute graphs");
     }
@@ -80,8 +84,18 @@ Result<> compute_async(Stream& stream, Graph& graph) {
                        nodes_text(graph)));
 }
 
+}  // namespace
+
+Result<> compute_async(Stream& stream, Graph& graph) {
+    const StreamUse use(stream);
+    HEDDLE_TRY(use.check());
+    return submit(stream, graph);
+}
+
 Result<> compute(Stream& stream, Graph& graph) {
-    auto computed = compute_async(stream, graph);
+    const StreamUse use(stream);
+    HEDDLE_TRY(use.check());
+    auto computed = submit(stream, graph);
     auto finished = finish(stream);
     return computed ? std::move(finished) : std::move(computed);
 }
@@ -114,6 +128,8 @@ void free_plan(Stream& stream, PlanHandle plan) noexcept {
 Result<> compute_plan(Stream& stream, PlanHandle plan) {
     if (plan == nullptr) return invalid("stream '", name_of(stream), "': the plan is NULL");
     if (!has_plans(stream)) return compute(stream, our_plan(plan)->graph());
+    const StreamUse use(stream);
+    HEDDLE_TRY(use.check());
     const Listener listener;
     const Status status = stream.iface.graph_plan_compute(&stream, plan);
     auto computed =

@@ -10,7 +10,7 @@
 namespace heddle {
 
 /// Streams do their work in order. One thread at a time may use one; different streams of one
-/// device may run in different threads.
+/// device may run in different threads. Computing on one that is computing already is refused.
 
 const char* name_of(Stream& stream);  ///< never null
 

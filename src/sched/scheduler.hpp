@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/in_use.hpp"
 #include "sched/cost/cost.hpp"
 #include "sched/fingerprint.hpp"
 #include "sched/plan/hazard.hpp"
@@ -96,6 +97,9 @@ struct ggml_backend_sched {
         bool by_cost = false;  ///< the policy
     };
     heddle::Result<View> view();  ///< fails if no graph is split
+
+    /// Who uses it: the C API marks that, and refuses a second thread.
+    heddle::InUse in_use;
 
     /// A text that a C caller was given, kept up to the next one.
     std::string kept_text;
