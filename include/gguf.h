@@ -248,8 +248,8 @@ GGML_API void gguf_set_tensor_data(struct gguf_context* ctx, const char* name, c
 // ------------------------------------------------------------------------------------------------
 // Writing
 
-/// Writes a file (UTF-8 path): everything, or with `only_meta` all but tensor data. False if that
-/// fails.
+/// Writes a file (UTF-8 path): everything, or with `only_meta` all but tensor data. A file of that
+/// name is replaced when the new one is complete, and untouched if that fails: then false.
 GGML_API bool gguf_write_to_file(const struct gguf_context* ctx, const char* fname, bool only_meta);
 
 /// The same at the current position of an open file, which stays open.

@@ -104,7 +104,7 @@ GGML_API void ggml_graph_reset(struct ggml_cgraph* cgraph);
 GGML_API void ggml_graph_print(const struct ggml_cgraph* cgraph);
 
 /// Writes graph `gb` to a file that Graphviz draws. `cgraph` may be NULL; nodes with gradients that
-/// are not in it get another colour.
+/// are not in it get another colour. A file that cannot be written is logged, in every error mode.
 GGML_API void ggml_graph_dump_dot(const struct ggml_cgraph* gb, const struct ggml_cgraph* cgraph,
                                   const char* filename);
 

@@ -10,6 +10,7 @@
 #include "core/graph.hpp"
 #include "core/hash_set.hpp"
 #include "core/log.hpp"
+#include "core/whole_file.hpp"
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 #include "ops/print_graph.hpp"
@@ -157,25 +158,13 @@ void ggml_graph_print(const ggml_cgraph* cgraph) {
     });
 }
 
-namespace {
-
-Result<> write_file(const char* path, std::string_view content) {
-    std::FILE* file = ggml_fopen(path, "w");
-    if (file == nullptr) return failure(Errc::io, path, ": cannot be opened for writing");
-    const std::size_t written = std::fwrite(content.data(), 1, content.size(), file);
-    const bool flushed = std::fclose(file) == 0;
-    if (written == content.size() && flushed) return ok();
-    return failure(Errc::io, path, ": only ", written, " of ", content.size(),
-                   " bytes could be written");
-}
-
-}  // namespace
-
 void ggml_graph_dump_dot(const ggml_cgraph* gb, const ggml_cgraph* cgraph, const char* filename) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require(gb, "graph drawing", "the graph"));
         HEDDLE_TRY(require(filename, "graph drawing", "the file name"));
-        HEDDLE_TRY(write_file(filename, graph_dot(*gb, cgraph)));
+        // A file that cannot be written never ends a program.
+        auto written = write_whole_file(filename, graph_dot(*gb, cgraph));
+        if (!written) return capi::report(written.error()), ok();
         log_line(GGML_LOG_LEVEL_INFO, "graph drawing: dot -Tpng ", filename, " -o ", filename,
                  ".png");
         return ok();

@@ -59,8 +59,20 @@ TEST_F(GraphApi, ViewsOfGraphsStayInside) {
 
 TEST_F(GraphApi, DrawingSaysWhichFileItCouldNotWrite) {
     ggml_cgraph* graph = ggml_new_graph_custom(ctx_, 8, false);
+    std::string logged;
+    ggml_log_set(
+        [](ggml_log_level, const char* text, void* to) { *static_cast<std::string*>(to) += text; },
+        &logged);
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_ABORT);  // not even then is it an abort
     ggml_graph_dump_dot(graph, nullptr, "no/such/folder/graph.dot");
-    EXPECT_STREQ(heddle_last_error(), "no/such/folder/graph.dot: cannot be opened for writing");
+    ggml_graph_dump_dot(graph, nullptr, "/dev/full");
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_PROCESS);
+    ggml_log_set(nullptr, nullptr);
+    EXPECT_STREQ(heddle_last_error(),
+                 "/dev/full: cannot be written: No space left on device after 0 bytes");
+    EXPECT_EQ(logged,
+              "no/such/folder/graph.dot: cannot be written: No such file or directory\n"
+              "/dev/full: cannot be written: No space left on device after 0 bytes\n");
 }
 
 TEST_F(GraphApi, DrawingIsWrittenToItsFile) {

@@ -1,9 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/context.hpp"
 #include "ggml-impl.h"
@@ -233,7 +238,7 @@ TEST_F(GgufApi, WritesFilesAndSaysWhenItCannot) {
     std::filesystem::remove(path);
 
     EXPECT_FALSE(gguf_write_to_file(ctx_, "/no/such/folder/file", false));
-    expect_failed("cannot write '/no/such/folder/file'");
+    expect_failed("/no/such/folder/file: cannot be written: No such file or directory");
     EXPECT_FALSE(gguf_write_to_file_ptr(ctx_, nullptr, false));
     expect_failed("the stream is NULL");
 
@@ -254,14 +259,41 @@ TEST_F(GgufApi, WritesFilesAndSaysWhenItCannot) {
 }
 
 TEST_F(GgufApi, WritesToAFullDeviceFail) {
-    std::FILE* full = std::fopen("/dev/full", "wb");
-    if (full == nullptr) GTEST_SKIP() << "this system has no /dev/full";
-    std::setvbuf(full, nullptr, _IONBF, 0);
-    EXPECT_FALSE(gguf_write_to_file_ptr(ctx_, full, true));
-    expect_failed("bytes could not be written");
-    std::fclose(full);
-    EXPECT_FALSE(gguf_write_to_file(ctx_, "/dev/full", true));
-    expect_failed("/dev/full");
+    for (const int mode : {_IONBF, _IOFBF}) {
+        std::FILE* full = std::fopen("/dev/full", "wb");
+        ASSERT_NE(full, nullptr);
+        std::setvbuf(full, nullptr, mode, mode == _IONBF ? 0 : 4096);
+        EXPECT_FALSE(gguf_write_to_file_ptr(ctx_, full, true));
+        expect_failed("gguf: the stream cannot be written: No space left on device");
+        std::fclose(full);
+    }
+}
+
+TEST_F(GgufApi, ReplacesAFileByAWholeOneOrNotAtAll) {
+    const std::string folder = testing::TempDir() + "heddle_gguf_replaced/";
+    std::filesystem::create_directory(folder);
+    const std::string path = folder + "model.gguf";
+    std::ofstream(path) << "something else";
+    float numbers[3] = {};
+    const Tensor tensor = f32_tensor("t", 3, numbers);
+    gguf_add_tensor(ctx_, &tensor);
+    const auto size = [&] { return std::filesystem::file_size(path); };
+    const pid_t child = fork();
+    if (child == 0) {
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{40, 40};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        _exit(gguf_write_to_file(ctx_, path.c_str(), false) ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(size(), 14u) << "as it was";
+    ASSERT_TRUE(gguf_write_to_file(ctx_, path.c_str(), false)) << heddle_last_error();
+    EXPECT_EQ(size(), gguf_get_meta_size(ctx_) + 32);
+    using Files = std::filesystem::directory_iterator;
+    EXPECT_EQ(std::distance(Files(folder), Files()), 1) << "nothing else is left";
+    std::filesystem::remove_all(folder);
 }
 
 }  // namespace

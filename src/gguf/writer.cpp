@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
+#include "core/whole_file.hpp"
 #include "ggml-backend-impl.h"
 
 namespace heddle::gguf {
@@ -172,26 +172,22 @@ Result<> write(const File& file, bool only_metadata, const Sink& sink) {
 }
 
 Result<> write(const File& file, bool only_metadata, std::FILE* stream) {
-    return write(file, only_metadata, [&](std::span<const std::byte> bytes) -> Result<> {
-        if (std::fwrite(bytes.data(), 1, bytes.size(), stream) == bytes.size()) return ok();
-        return failure(Errc::io, "gguf: ", bytes.size(),
-                       " bytes could not be written: ", std::strerror(errno));
-    });
+    const auto failed = [] {
+        return failure(Errc::io, "gguf: the stream cannot be written: ", std::strerror(errno));
+    };
+    HEDDLE_TRY(write(file, only_metadata, [&](std::span<const std::byte> bytes) -> Result<> {
+        const bool taken = std::fwrite(bytes.data(), 1, bytes.size(), stream) == bytes.size();
+        return taken ? ok() : Result<>(failed());
+    }));
+    // What waits in the stream's memory is not written yet.
+    return std::fflush(stream) == 0 ? ok() : Result<>(failed());
 }
 
 Result<> write(const File& file, bool only_metadata, const std::string& path) {
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(path.c_str(), "wb"),
-                                                           std::fclose);
-    if (stream == nullptr) {
-        return failure(Errc::io, "cannot write '", path, "': ", std::strerror(errno));
-    }
-    if (auto written = write(file, only_metadata, stream.get()); !written) {
-        return std::move(written).error().within(path);
-    }
-    if (std::fclose(stream.release()) != 0) {
-        return failure(Errc::io, "cannot finish writing '", path, "': ", std::strerror(errno));
-    }
-    return ok();
+    HEDDLE_TRY_ASSIGN(WholeFile whole, WholeFile::create(path));
+    HEDDLE_TRY(write(file, only_metadata,
+                     [&](std::span<const std::byte> bytes) { return whole.write(bytes); }));
+    return whole.finish();
 }
 
 }  // namespace heddle::gguf

@@ -1,7 +1,5 @@
 #include "sched/cost/file.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -9,6 +7,8 @@
 #include <locale>
 #include <sstream>
 #include <vector>
+
+#include "core/whole_file.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -78,32 +78,23 @@ Result<> CostFile::write(const std::string& path) const {
     if (target.has_parent_path()) {
         std::filesystem::create_directories(target.parent_path(), failed);
     }
-    const std::string temporary = path + "." + std::to_string(getpid());
-    {
-        std::ofstream out(temporary);
-        out.imbue(std::locale::classic());
-        out.precision(9);
-        out << kTitle << '\n';
-        for (const auto& [key, costs] : devices) {
-            out << "device\t" << key << '\t' << costs.speed.flops << '\t' << costs.speed.bandwidth
-                << '\t' << costs.speed.overhead;
-            for (const double flops : costs.product_flops) out << '\t' << flops;
-            out << '\n';
-        }
-        for (const auto& [keys, link] : links) {
-            out << "link\t" << keys.first << '\t' << keys.second << '\t' << link.bandwidth << '\t'
-                << link.latency << '\n';
-        }
-        if (!out.flush()) {
-            std::filesystem::remove(temporary, failed);
-            return failure(Errc::io, "measured costs cannot be written to '", path, "'");
-        }
+    std::ostringstream out;
+    out.imbue(std::locale::classic());
+    out.precision(9);
+    out << kTitle << '\n';
+    for (const auto& [key, costs] : devices) {
+        out << "device\t" << key << '\t' << costs.speed.flops << '\t' << costs.speed.bandwidth
+            << '\t' << costs.speed.overhead;
+        for (const double flops : costs.product_flops) out << '\t' << flops;
+        out << '\n';
     }
-    std::filesystem::rename(temporary, target, failed);
-    if (!failed) return ok();
-    const std::string reason = failed.message();
-    std::filesystem::remove(temporary, failed);
-    return failure(Errc::io, "measured costs cannot be written to '", path, "': ", reason);
+    for (const auto& [keys, link] : links) {
+        out << "link\t" << keys.first << '\t' << keys.second << '\t' << link.bandwidth << '\t'
+            << link.latency << '\n';
+    }
+    auto written = write_whole_file(path, std::move(out).str());
+    if (!written) return std::move(written).error().within("measured costs");
+    return ok();
 }
 
 }  // namespace heddle::sched
