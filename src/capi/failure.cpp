@@ -29,7 +29,7 @@ thread_local constinit heddle_error_mode thread_error_mode = HEDDLE_ERROR_MODE_P
 
 void report(std::string_view sentence) noexcept {
     keep_sentence(sentence);
-    log_line(GGML_LOG_LEVEL_ERROR, sentence);
+    log_line(GGML_LOG_LEVEL_ERROR, last_sentence());
 }
 
 void report(const Error& error) noexcept { report(std::string_view(error.message)); }
@@ -46,7 +46,7 @@ void stop_program(std::string_view message) noexcept {
     if (const auto callback = abort_callback.load()) {
         callback(last_sentence());
     } else {
-        std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
+        std::fprintf(stderr, "%s\n", last_sentence());
         ggml_print_backtrace();
     }
     std::abort();

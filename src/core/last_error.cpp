@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/printable.hpp"
+
 namespace heddle {
 namespace {
 
@@ -23,6 +25,7 @@ void keep_sentence(std::string_view sentence) noexcept {
         while (length > 0 && (sentence[length] & 0xC0) == 0x80) --length;
     }
     std::memmove(last_error.text, sentence.data(), length);  // it may be this very sentence
+    make_printable({last_error.text, length}, "\n\t");       // it may hold a name from a file
     last_error.text[length] = '\0';
     ++last_error.count;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/printable.hpp"
+
 namespace heddle {
 
 Extents extents_of(const Tensor& t) { return {t.ne[0], t.ne[1], t.ne[2], t.ne[3]}; }
@@ -194,7 +196,7 @@ std::string describe(const Extents& e) {
 }
 
 std::string describe(const Tensor& t) {
-    return text('\'', name_of(t), "' ", type_info(t.type).name, describe(extents_of(t)));
+    return text('\'', printable(name_of(t)), "' ", type_info(t.type).name, describe(extents_of(t)));
 }
 
 void set_params(Tensor& t, const void* words, std::size_t size) {

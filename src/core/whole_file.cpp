@@ -31,8 +31,9 @@ Result<std::string> without_links(std::string path) {
     return failure(Errc::io, std::strerror(ELOOP));
 }
 
-/// The program's stream that writes to this file; -1 if none does.
+/// The program's stream that writes to this file or socket; -1 if none does.
 int output_of_program(const struct stat& status) {
+    if (!S_ISREG(status.st_mode) && !S_ISSOCK(status.st_mode)) return -1;  // opened by their names
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
         struct stat other {};
         if (fstat(stream, &other) != 0) continue;

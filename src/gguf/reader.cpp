@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "core/printable.hpp"
+
 namespace heddle::gguf {
 namespace {
 
@@ -19,15 +21,10 @@ constexpr std::uint64_t kMinStringSize = 8;
 constexpr std::size_t kStep = std::size_t{1} << 20;
 
 /// A name from a file, fit for a message.
-std::string printable(std::string_view name) {
+std::string shown(std::string_view name) {
     constexpr std::size_t kLongest = 80;
-    std::string result(name.substr(0, kLongest));
-    for (char& c : result) {
-        // Bytes above 127 are taken for UTF-8.
-        if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-    }
-    if (name.size() > kLongest) result += "...";
-    return result;
+    const std::size_t length = whole_characters(name.substr(0, kLongest));
+    return printable(name.substr(0, length)) + (name.size() > kLongest ? "..." : "");
 }
 
 class Reader {
@@ -59,7 +56,7 @@ private:
         std::string subject;
         if (!subject_.kind.empty()) {
             subject = text(subject_.kind, ' ', subject_.number);
-            if (subject_.is_named) subject += " '" + printable(subject_.name) + "'";
+            if (subject_.is_named) subject += " '" + shown(subject_.name) + "'";
             subject += ": ";
         }
         return failure(Errc::corrupt, "gguf: at byte ", field_at_, ": ", subject, parts...);
@@ -122,7 +119,7 @@ private:
         HEDDLE_TRY_ASSIGN(const auto magic, (number<std::array<char, 4>>("the magic")));
         const std::string_view magic_text(magic.data(), magic.size());
         if (magic_text != GGUF_MAGIC) {
-            return bad("the magic is '", printable(magic_text), "', not '" GGUF_MAGIC "'");
+            return bad("the magic is '", shown(magic_text), "', not '" GGUF_MAGIC "'");
         }
         HEDDLE_TRY(read_version());
         HEDDLE_TRY_ASSIGN(const auto tensors, number<std::int64_t>("n_tensors"));
