@@ -1,6 +1,7 @@
 #include "sched/submit/watch.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 namespace heddle::sched {
 
@@ -20,7 +21,9 @@ Result<> Watch::before(std::int32_t action, const Runner& runner, Stream& stream
 
 Result<> Watch::after(std::int32_t action, std::size_t lane, const Runner& runner, Stream& stream) {
     Item item{action, std::move(begin_), make_mark(runner)};
-    if (item.begin.event == nullptr || item.end.event == nullptr) {
+    const bool is_followed = item.begin.event != nullptr && item.end.event != nullptr &&
+                             (watchers_[lane] != nullptr || start_watcher(lane));
+    if (!is_followed) {
         Timing& timing = of(action);
         timing.start = timing.submitted;
         auto finished = heddle::finish(stream);
@@ -28,16 +31,23 @@ Result<> Watch::after(std::int32_t action, std::size_t lane, const Runner& runne
         return finished;
     }
     HEDDLE_TRY(set(item.end, stream));
-    if (watchers_[lane] == nullptr) {
-        watchers_[lane] = std::make_unique<Watcher>();
-        Watcher& fresh = *watchers_[lane];
-        fresh.thread = std::thread([this, &fresh] { follow(fresh); });
-    }
     Watcher& watcher = *watchers_[lane];
     const std::lock_guard guard(watcher.lock);
     watcher.items.push_back(std::move(item));
     watcher.changed.notify_one();
     return ok();
+}
+
+/// False where there is no thread to be had: then whoever submits waits.
+bool Watch::start_watcher(std::size_t lane) {
+    auto fresh = std::make_unique<Watcher>();
+    try {
+        fresh->thread = std::thread([this, &watcher = *fresh] { follow(watcher); });
+    } catch (const std::system_error&) {
+        return false;
+    }
+    watchers_[lane] = std::move(fresh);
+    return true;
 }
 
 void Watch::follow(Watcher& watcher) {

@@ -46,6 +46,7 @@ private:
         bool is_closed = false;
         std::thread thread;
     };
+    bool start_watcher(std::size_t lane);
     void follow(Watcher& watcher);
     void put_in_order();
 

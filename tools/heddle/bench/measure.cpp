@@ -34,17 +34,26 @@ double run_together(int threads, const std::function<void(int)>& body) {
     const auto count = static_cast<std::size_t>(threads);
     std::vector<double> begins(count), ends(count);
     std::atomic<int> waiting{threads};
+    std::atomic<bool> is_given_up{false};
     const auto run = [&](std::size_t i) {
         waiting.fetch_sub(1);
         while (waiting.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+        if (is_given_up) return;
         begins[i] = now();
         body(static_cast<int>(i));
         ends[i] = now();
     };
-    std::vector<std::thread> others;
-    for (std::size_t i = 1; i < count; ++i) others.emplace_back(run, i);
-    run(0);
-    for (std::thread& other : others) other.join();
+    {
+        std::vector<std::jthread> others;
+        try {
+            for (std::size_t i = 1; i < count; ++i) others.emplace_back(run, i);
+        } catch (...) {
+            is_given_up = true;  // with fewer threads it would be another measurement
+            waiting = 0;
+            throw;
+        }
+        run(0);
+    }
     return std::ranges::max(ends) - std::ranges::min(begins);
 }
 

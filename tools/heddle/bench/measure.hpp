@@ -30,7 +30,7 @@ double now();  ///< seconds, of a clock that never goes back
 Result<Seconds> measure(const Effort& effort, const std::function<Result<>()>& body);
 
 /// Seconds from the moment when the first of so many threads begins `body(thread)` until all are
-/// done with it. Starting and ending threads does not count.
+/// done with it. Starting and ending threads does not count. Throws if the system has not so many.
 double run_together(int threads, const std::function<void(int)>& body);
 
 }  // namespace heddle::tool::bench
