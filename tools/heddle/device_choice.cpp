@@ -126,7 +126,9 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
         }
     }
     for (const std::string& list : names) {
-        for (const std::string& name : names_in(list)) HEDDLE_TRY(take_named(name, choice));
+        const std::vector<std::string> parts = names_in(list);
+        if (parts.empty()) return invalid("--device '", list, "': names no device");
+        for (const std::string& name : parts) HEDDLE_TRY(take_named(name, choice));
     }
     for (const std::string& budget : budgets) HEDDLE_TRY(set_budget(budget, choice));
     return choice;

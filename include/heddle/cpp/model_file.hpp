@@ -30,7 +30,8 @@ public:
     static Result<FileBytes> open(const std::string& path) {
         FileBytes bytes;
 #if defined(__unix__) || defined(__APPLE__)
-        const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        // A FIFO must not make the caller wait for its writer; files take no notice.
+        const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         struct stat status {};
         if (file < 0 || ::fstat(file, &status) != 0) {
             const std::string reason = std::generic_category().message(errno);
@@ -211,7 +212,7 @@ inline Result<double> ModelFile::real(const std::string& key) const {
     HEDDLE_TRY_ASSIGN(const std::int64_t id, key_of(key));
     if (gguf_get_kv_type(c(), id) == GGUF_TYPE_FLOAT32) return gguf_get_val_f32(c(), id);
     if (gguf_get_kv_type(c(), id) == GGUF_TYPE_FLOAT64) return gguf_get_val_f64(c(), id);
-    return wrong_type(key, id, "a number");
+    return wrong_type(key, id, "f32 or f64");
 }
 
 inline Result<bool> ModelFile::flag(const std::string& key) const {

@@ -5,6 +5,8 @@
 namespace heddle::tool {
 namespace {
 
+constexpr std::int64_t kMost = 1 << 24;  ///< of whole numbers in a file
+
 /// A whole number in a range that can be computed with.
 Result<std::int64_t> number(const ModelFile& file, const std::string& key, std::int64_t most) {
     HEDDLE_TRY_ASSIGN(const std::int64_t value, file.integer(key));
@@ -15,6 +17,16 @@ Result<std::int64_t> number(const ModelFile& file, const std::string& key, std::
     return value;
 }
 
+/// A real number that can be computed with; `otherwise` where the file has none.
+Result<float> real(const ModelFile& file, const std::string& key, float otherwise) {
+    if (!file.has(key)) return otherwise;
+    HEDDLE_TRY_ASSIGN(const double value, file.real(key));
+    const auto rounded = static_cast<float>(value);
+    if (std::isfinite(rounded) && rounded > 0) return rounded;
+    return failure(Errc::corrupt, file.path(), ": '", key, "' is ", value,
+                   "; a number above 0 is needed");
+}
+
 Result<> read_rope(const ModelFile& file, Shape& shape) {
     shape.rope.dimensions = static_cast<int>(shape.head_width);
     if (file.has("llama.rope.dimension_count")) {
@@ -23,21 +35,24 @@ Result<> read_rope(const ModelFile& file, Shape& shape) {
         shape.rope.dimensions = static_cast<int>(turned);
     }
     shape.rope.original_context = static_cast<int>(shape.context);
-    shape.rope.base = static_cast<float>(file.real("llama.rope.freq_base").value_or(10000.0));
-    const std::string scaling = file.text("llama.rope.scaling.type").value_or("none");
-    const double factor = file.real("llama.rope.scaling.factor").value_or(1.0);
-    if (!std::isfinite(factor) || factor <= 0) {
-        return failure(Errc::corrupt, file.path(), ": rope scaling factor ", factor);
+    HEDDLE_TRY_ASSIGN(shape.rope.base, real(file, "llama.rope.freq_base", 10000.0f));
+    HEDDLE_TRY_ASSIGN(const float factor, real(file, "llama.rope.scaling.factor", 1.0f));
+    std::string scaling = "none";
+    if (file.has("llama.rope.scaling.type")) {
+        HEDDLE_TRY_ASSIGN(scaling, file.text("llama.rope.scaling.type"));
     }
     if (scaling == "none") return ok();
     if (scaling != "linear" && scaling != "yarn") {
         return failure(Errc::unsupported, file.path(), ": rope scaling of the kind '", scaling,
                        "'; known are linear and yarn");
     }
-    shape.rope.scale = static_cast<float>(1.0 / factor);
+    shape.rope.scale = 1.0f / factor;
     if (scaling == "yarn") shape.rope.extrapolation = 1.0f;
-    auto original = file.integer("llama.rope.scaling.original_context_length");
-    if (original) shape.rope.original_context = static_cast<int>(*original);
+    const std::string key = "llama.rope.scaling.original_context_length";
+    if (file.has(key)) {
+        HEDDLE_TRY_ASSIGN(const std::int64_t original, number(file, key, kMost));
+        shape.rope.original_context = static_cast<int>(original);
+    }
     return ok();
 }
 
@@ -50,7 +65,6 @@ Result<Shape> Shape::read(const ModelFile& file) {
                        architecture, "'; 'heddle run' knows the llama family");
     }
     Shape shape;
-    constexpr std::int64_t kMost = 1 << 24;
     HEDDLE_TRY_ASSIGN(shape.layers, number(file, "llama.block_count", 4096));
     HEDDLE_TRY_ASSIGN(shape.width, number(file, "llama.embedding_length", kMost));
     HEDDLE_TRY_ASSIGN(shape.hidden, number(file, "llama.feed_forward_length", kMost));
@@ -72,8 +86,7 @@ Result<Shape> Shape::read(const ModelFile& file) {
     const ggml_tensor* words = file.find("token_embd.weight");
     if (words == nullptr) return failure(Errc::corrupt, file.path(), ": has no token_embd.weight");
     shape.words = words->ne[1];
-    shape.epsilon =
-        static_cast<float>(file.real("llama.attention.layer_norm_rms_epsilon").value_or(1e-5));
+    HEDDLE_TRY_ASSIGN(shape.epsilon, real(file, "llama.attention.layer_norm_rms_epsilon", 1e-5f));
     HEDDLE_TRY(read_rope(file, shape));
     return shape;
 }

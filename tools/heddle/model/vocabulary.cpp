@@ -5,13 +5,34 @@
 namespace heddle::tool {
 namespace {
 
-Token token_key(const ModelFile& file, const std::string& key) {
-    auto number = file.integer("tokenizer.ggml." + key);
-    return number ? static_cast<Token>(*number) : kNoToken;
+constexpr const char* kPrefix = "tokenizer.ggml.";
+
+/// The number of a special token among `count`; none where the file names none.
+Result<Token> token_key(const ModelFile& file, const std::string& key, std::size_t count) {
+    if (!file.has(kPrefix + key)) return kNoToken;
+    HEDDLE_TRY_ASSIGN(const std::int64_t number, file.integer(kPrefix + key));
+    if (number >= kNoToken && number < static_cast<std::int64_t>(count)) {
+        return static_cast<Token>(number);
+    }
+    return failure(Errc::corrupt, file.path(), ": a special token is number ", number,
+                   ", the vocabulary has ", count);
 }
 
-bool flag_key(const ModelFile& file, const std::string& key, bool otherwise) {
-    return file.flag("tokenizer.ggml." + key).value_or(otherwise);
+Result<bool> flag_key(const ModelFile& file, const std::string& key, bool otherwise) {
+    if (!file.has(kPrefix + key)) return otherwise;
+    return file.flag(kPrefix + key);
+}
+
+/// A list with an element for each token; empty where the file has none.
+template <class T>
+Result<std::vector<T>> list_key(const ModelFile& file, const std::string& key, std::size_t count,
+                                Result<std::vector<T>> (ModelFile::*read)(const std::string&)
+                                    const) {
+    if (!file.has(kPrefix + key)) return std::vector<T>();
+    HEDDLE_TRY_ASSIGN(std::vector<T> list, (file.*read)(kPrefix + key));
+    if (list.size() == count) return list;
+    return failure(Errc::corrupt, file.path(), ": '", kPrefix, key, "' has ", list.size(),
+                   " elements, the vocabulary ", count);
 }
 
 }  // namespace
@@ -20,33 +41,30 @@ Result<Vocabulary> Vocabulary::read(const ModelFile& file) {
     Vocabulary vocabulary;
     HEDDLE_TRY_ASSIGN(vocabulary.pieces, file.texts("tokenizer.ggml.tokens"));
     const std::size_t count = vocabulary.pieces.size();
-    vocabulary.scores = file.reals("tokenizer.ggml.scores").value_or({});
+    HEDDLE_TRY_ASSIGN(vocabulary.scores, list_key(file, "scores", count, &ModelFile::reals));
     vocabulary.scores.resize(count);
-    const auto kinds = file.integers("tokenizer.ggml.token_type").value_or({});
+    HEDDLE_TRY_ASSIGN(const std::vector<std::int32_t> kinds,
+                      list_key(file, "token_type", count, &ModelFile::integers));
     vocabulary.kinds.assign(count, Kind::normal);
-    for (std::size_t i = 0; i < std::min(kinds.size(), count); ++i) {
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
         vocabulary.kinds[i] = static_cast<Kind>(kinds[i]);
     }
     vocabulary.numbers.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
         vocabulary.numbers.emplace(vocabulary.pieces[i], static_cast<Token>(i));
     }
-    vocabulary.bos = token_key(file, "bos_token_id");
-    vocabulary.eos = token_key(file, "eos_token_id");
-    vocabulary.unknown = token_key(file, "unknown_token_id");
-    for (const Token token : {vocabulary.bos, vocabulary.eos, vocabulary.unknown}) {
-        if (token >= static_cast<Token>(count) || token < kNoToken) {
-            return failure(Errc::corrupt, file.path(), ": a special token is number ", token,
-                           ", the vocabulary has ", count);
-        }
-    }
-    vocabulary.find_ends(token_key(file, "eot_token_id"));
+    HEDDLE_TRY_ASSIGN(vocabulary.bos, token_key(file, "bos_token_id", count));
+    HEDDLE_TRY_ASSIGN(vocabulary.eos, token_key(file, "eos_token_id", count));
+    HEDDLE_TRY_ASSIGN(vocabulary.unknown, token_key(file, "unknown_token_id", count));
+    HEDDLE_TRY_ASSIGN(const Token end_of_turn, token_key(file, "eot_token_id", count));
+    vocabulary.find_ends(end_of_turn);
     const bool sentencepiece = file.text("tokenizer.ggml.model").value_or("") == "llama";
     const std::string pre = file.text("tokenizer.ggml.pre").value_or("");
     const bool wants_bos = sentencepiece || pre == "llama-bpe";
-    vocabulary.add_bos = flag_key(file, "add_bos_token", wants_bos);
-    vocabulary.add_eos = flag_key(file, "add_eos_token", false);
-    vocabulary.add_space_prefix = flag_key(file, "add_space_prefix", sentencepiece);
+    HEDDLE_TRY_ASSIGN(vocabulary.add_bos, flag_key(file, "add_bos_token", wants_bos));
+    HEDDLE_TRY_ASSIGN(vocabulary.add_eos, flag_key(file, "add_eos_token", false));
+    HEDDLE_TRY_ASSIGN(vocabulary.add_space_prefix,
+                      flag_key(file, "add_space_prefix", sentencepiece));
     return vocabulary;
 }
 
