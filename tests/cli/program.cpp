@@ -16,7 +16,7 @@ namespace {
 
 /// In the child: streams become files, then the program takes over.
 [[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& input,
-                         const Directory& directory) {
+                         const Directory& directory, const std::function<void()>& prepare) {
     const std::string out = directory.path("out"), err = directory.path("err");
     // What is measured here must not be kept for others.
     setenv("XDG_CACHE_HOME", directory.path("cache").c_str(), 1);
@@ -27,6 +27,7 @@ namespace {
     redirect(input.c_str(), O_RDONLY | O_NOCTTY, STDIN_FILENO);
     redirect(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
     redirect(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, STDERR_FILENO);
+    if (prepare) prepare();
     std::vector<char*> words{const_cast<char*>(HEDDLE_PROGRAM)};
     for (const std::string& argument : arguments) {
         words.push_back(const_cast<char*>(argument.c_str()));
@@ -38,10 +39,10 @@ namespace {
 
 /// Runs the program with the file `input` for it to read.
 Outcome outcome_of(const std::vector<std::string>& arguments, const std::string& input,
-                   const Directory& directory) {
+                   const Directory& directory, const std::function<void()>& prepare = {}) {
     Outcome outcome;
     const pid_t child = fork();
-    if (child == 0) become(arguments, input, directory);
+    if (child == 0) become(arguments, input, directory, prepare);
     int status = 0;
     rusage usage{};
     if (child < 0 || wait4(child, &status, 0, &usage) != child) {
@@ -58,9 +59,14 @@ Outcome outcome_of(const std::vector<std::string>& arguments, const std::string&
 }  // namespace
 
 Outcome heddle(const std::vector<std::string>& arguments, const std::string& input) {
+    return heddle_after({}, arguments, input);
+}
+
+Outcome heddle_after(const std::function<void()>& prepare,
+                     const std::vector<std::string>& arguments, const std::string& input) {
     const Directory directory;
     write_content(directory.path("in"), input);
-    return outcome_of(arguments, directory.path("in"), directory);
+    return outcome_of(arguments, directory.path("in"), directory, prepare);
 }
 
 Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input) {

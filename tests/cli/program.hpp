@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ struct Outcome {
 
 /// `input` is what the program reads.
 Outcome heddle(const std::vector<std::string>& arguments, const std::string& input = "");
+
+/// The same in surroundings of its own: `prepare` runs before the program, in its process. Streams
+/// that it redirects are not told of.
+Outcome heddle_after(const std::function<void()>& prepare,
+                     const std::vector<std::string>& arguments, const std::string& input = "");
 
 /// The same with somebody typing it: the program reads from a terminal, at most a page of text.
 Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input);

@@ -7,24 +7,33 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/printable.hpp"
+
 namespace heddle::tool {
 
 std::string coloured(std::string_view text, Colour colour) {
     static const bool wanted = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-    if (!wanted || colour == Colour::plain) return std::string(text);
+    const std::string shown = printable(text, "\n\t");
+    if (!wanted || colour == Colour::plain) return shown;
     const int code = colour == Colour::red      ? 31
                      : colour == Colour::green  ? 32
                      : colour == Colour::yellow ? 33
                                                 : 90;
-    return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+    return fmt::format("\x1b[{}m{}\x1b[0m", code, shown);
+}
+
+void print_beside(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stderr) < text.size()) std::clearerr(stderr);
 }
 
 void print_note(std::string_view line) {
     const bool grey = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-    fmt::print(stderr, "{}{}{}\n", grey ? "\x1b[90m" : "", line, grey ? "\x1b[0m" : "");
+    print_beside(
+        fmt::format("{}{}{}\n", grey ? "\x1b[90m" : "", printable(line), grey ? "\x1b[0m" : ""));
 }
 
 void Table::add(std::vector<std::string> row, Colour colour) {
+    for (std::string& cell : row) make_printable(cell);  // names from files and plug-ins
     rows_.push_back(std::move(row));
     colours_.push_back(colour);
 }
@@ -52,7 +61,7 @@ Progress::Progress(std::string what, std::size_t total)
     : what_(std::move(what)), total_(total), shown_(isatty(STDERR_FILENO) != 0 && total > 0) {}
 
 Progress::~Progress() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
+    if (shown_) print_beside("\r\x1b[K");
 }
 
 void Progress::step(std::string_view item) {
@@ -60,8 +69,8 @@ void Progress::step(std::string_view item) {
     if (!shown_) return;
     constexpr std::size_t kWidth = 30;
     const std::size_t full = std::min(kWidth, done_ * kWidth / total_);
-    fmt::print(stderr, "\r\x1b[K{} [{}{}] {}/{} {}", what_, std::string(full, '#'),
-               std::string(kWidth - full, '.'), done_, total_, item);
+    print_beside(fmt::format("\r\x1b[K{} [{}{}] {}/{} {}", what_, std::string(full, '#'),
+                             std::string(kWidth - full, '.'), done_, total_, printable(item)));
     std::fflush(stderr);
 }
 

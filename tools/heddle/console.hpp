@@ -10,8 +10,13 @@ namespace heddle::tool {
 
 enum class Colour { plain, red, green, yellow, grey };
 
-/// `text` in a colour, if standard output is a terminal and NO_COLOR is not set.
+/// `text` without control characters, in a colour if standard output is a terminal and NO_COLOR is
+/// not set.
 std::string coloured(std::string_view text, Colour colour);
+
+/// Text beside the results, on standard error. Where that cannot be written there is nobody to
+/// tell.
+void print_beside(std::string_view text);
 
 /// A line beside the results: on standard error, grey where that is a terminal.
 void print_note(std::string_view line);

@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "core/printable.hpp"
 #include "ggml-backend.h"
 #include "heddle/plugins.h"
+#include "json_text.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -143,7 +144,7 @@ std::string capability_text(const std::string& name) {
 /// Lines "  what   text"; further texts stand below the first.
 void print_lines(const char* what, const std::vector<std::string>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        fmt::print("  {:<12}{}\n", i == 0 ? what : "", texts[i]);
+        fmt::print("  {:<12}{}\n", i == 0 ? what : "", printable(texts[i]));
     }
 }
 
@@ -201,7 +202,7 @@ void add_devices(CLI::App& app, int&) {
         }
         all["plugins"] = plugins_json();
         if (*json) {
-            fmt::print("{}\n", all.dump(2));
+            fmt::print("{}\n", json_text(all));
         } else {
             print_table(all["devices"]);
             if (!*verbose) return;

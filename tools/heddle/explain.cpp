@@ -251,12 +251,13 @@ Result<> write_pages(const Explanation& explanation, const ExplainOptions& optio
     for (const auto& [path, content] : pages) {
         if (path.empty()) continue;
         HEDDLE_TRY(write_file(path, content));
-        fmt::print(stderr, "wrote {}\n", path);
+        print_beside(fmt::format("wrote {}\n", path));
     }
     return ok();
 }
 
 Result<> explain(const ExplainOptions& options) {
+    expect_files_cut_short();
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
     HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(file));
     const Generator::Options setting{

@@ -160,6 +160,7 @@ void print_tables(const ModelFile& file, bool all) {
 }
 
 Result<> inspect(const InspectOptions& options) {
+    expect_files_cut_short();
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
     if (options.json) {
         print_json(file);

@@ -1,14 +1,21 @@
 #include <fmt/core.h>
 
+#include <csignal>
+#include <cstdio>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "commands.hpp"
+#include "console.hpp"
+#include "core/printable.hpp"
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "heddle/heddle.h"
+#include "outcome.hpp"
 
 namespace {
 
@@ -30,13 +37,53 @@ void load_plugins(const std::vector<std::string>& files) {
 /// scheduler goes on without a device is said by the command that was told of the failure.
 void show_warnings(enum ggml_log_level level, const char* text, void* /*unused*/) {
     const bool is_told = std::string_view(text).starts_with("scheduler: going on without ");
-    if (level == GGML_LOG_LEVEL_WARN && !is_told) fmt::print(stderr, "{}", text);
+    if (level != GGML_LOG_LEVEL_WARN || is_told) return;
+    heddle::tool::print_beside(heddle::printable(text, "\n\t"));
+}
+
+/// The command that was asked for, as "run"; empty if none was understood.
+std::string command_of(const CLI::App& app) {
+    const auto commands = app.get_subcommands();
+    return commands.empty() ? "" : commands.front()->get_name();
+}
+
+/// Understands the command line and runs its command. Gives the exit status.
+int run_command(CLI::App& app, int argc, char** argv, const int& status) {
+    using namespace heddle::tool;
+    try {
+        app.parse(argc, argv);
+        return status;
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? kSuccess : kUsage;
+    } catch (const std::bad_alloc&) {
+        tell_failure(command_of(app), "there is not enough memory");
+    } catch (const std::system_error& error) {
+        // Printing throws, too.
+        const char* what = std::ferror(stdout) != 0 ? "standard output cannot be written: "
+                                                    : "the system refused: ";
+        tell_failure(command_of(app), what + error.code().message());
+    } catch (const std::exception& error) {
+        tell_failure(command_of(app), error.what());
+    }
+    return kFailure;
+}
+
+/// The same where there is not even memory to say what failed.
+int run_command_or_fail(CLI::App& app, int argc, char** argv, const int& status) {
+    try {
+        return run_command(app, argc, argv, status);
+    } catch (...) {
+        std::fputs("heddle: there is not enough memory to say what failed\n", stderr);
+        return heddle::tool::kFailure;
+    }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     using namespace heddle::tool;
+    keep_standard_streams();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is a failure to write
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
@@ -63,13 +110,8 @@ int main(int argc, char** argv) {
     // The program reports failures itself; nothing may stop it half-way.
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     ggml_log_set(show_warnings, nullptr);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kSuccess : kUsage;
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "heddle: {}\n", error.what());
-        return kFailure;
-    }
-    return status;
+    const int outcome = run_command_or_fail(app, argc, argv, status);
+    // What nobody could read was not done.
+    const auto output = finish_output();
+    return outcome == kSuccess ? report_outcome(command_of(app), output) : outcome;
 }

@@ -1,42 +1,108 @@
 #include "outcome.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "commands.hpp"
+#include "console.hpp"
+#include "core/printable.hpp"
 
 namespace heddle::tool {
+namespace {
+
+/// For the signal handler, which gets no argument.
+UnfinishedFiles unfinished_files;
+
+/// The signal ends the program as it would have without this function.
+extern "C" void remove_unfinished_files(int signal) {
+    unfinished_files.unlink_all();
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+}
+
+/// Reading past the end of a mapped file. Other causes of the signal are none of ours.
+extern "C" void tell_of_cut_file(int signal, siginfo_t* info, void*) {
+    unfinished_files.unlink_all();
+    if (info->si_code != BUS_ADRERR) {
+        std::signal(signal, SIG_DFL);
+        raise(signal);
+        return;
+    }
+    constexpr std::string_view kSentence =
+        "heddle: a mapped file was cut short by another program while it was in use\n";
+    if (write(STDERR_FILENO, kSentence.data(), kSentence.size()) < 0) _exit(kFailure);
+    _exit(kFailure);
+}
+
+/// The table of files, with the signals that end a program in charge of it from the first use on.
+UnfinishedFiles* watched_files() {
+    static const bool is_watched = [] {
+        for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
+            // What the program was started to ignore is ignored on.
+            const auto before = std::signal(number, remove_unfinished_files);
+            if (before == SIG_IGN) std::signal(number, SIG_IGN);
+        }
+        return true;
+    }();
+    return is_watched ? &unfinished_files : nullptr;
+}
+
+}  // namespace
+
+void tell_failure(std::string_view command, std::string_view sentence) {
+    print_beside(fmt::format("heddle{}{}: {}\n", command.empty() ? "" : " ", command,
+                             printable(sentence, "\n\t")));
+}
 
 int report_outcome(std::string_view command, const Result<>& outcome) {
     if (outcome) return kSuccess;
-    fmt::print(stderr, "heddle {}: {}\n", command, outcome.error().message);
+    tell_failure(command, outcome.error().message);
     return kFailure;
 }
 
-Result<> make_file(const std::string& path,
-                   const std::function<Result<>(const std::string& unfinished)>& write) {
-    const std::string unfinished = path + ".unfinished";
-    auto made = write(unfinished);
-    std::error_code problem;
-    if (made) std::filesystem::rename(unfinished, path, problem);
-    if (made && !problem) return ok();
-    const std::string reason = made ? problem.message() : made.error().message;
-    std::filesystem::remove(unfinished, problem);
-    return failure(Errc::io, path, ": cannot be written: ", reason);
+Result<WholeFile> new_file(const std::string& path) {
+    return WholeFile::create(path, watched_files());
 }
 
 Result<> write_file(const std::string& path, std::string_view content) {
-    return make_file(path, [&](const std::string& unfinished) -> Result<> {
-        std::ofstream out(unfinished, std::ios::binary);
-        out.write(content.data(), static_cast<std::streamsize>(content.size()));
-        out.close();
-        if (!out) return failure(Errc::io, std::strerror(errno));
-        return ok();
-    });
+    return write_whole_file(path, content, watched_files());
+}
+
+void expect_files_cut_short() {
+    struct sigaction action {};
+    action.sa_sigaction = tell_of_cut_file;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGBUS, &action, nullptr);
+}
+
+bool is_standard_output(const std::string& path) {
+    struct stat file {
+    }, output{};
+    return stat(path.c_str(), &file) == 0 && fstat(STDOUT_FILENO, &output) == 0 &&
+           file.st_dev == output.st_dev && file.st_ino == output.st_ino;
+}
+
+void keep_standard_streams() {
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
+        // The lowest free number is this one. Open for the other direction, so that its use fails.
+        if (open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+    }
+}
+
+Result<> finish_output() {
+    const bool was_fine = std::ferror(stdout) == 0;
+    errno = 0;
+    if (std::fflush(stdout) == 0 && was_fine) return ok();
+    return failure(Errc::io, "standard output cannot be written",
+                   errno == 0 ? "" : text(": ", std::strerror(errno)));
 }
 
 }  // namespace heddle::tool

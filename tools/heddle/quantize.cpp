@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
 
@@ -11,6 +12,7 @@
 #include "console.hpp"
 #include "heddle/heddle.hpp"
 #include "outcome.hpp"
+#include "team.hpp"
 
 /// `heddle quantize`: a model with smaller weights.
 namespace heddle::tool {
@@ -25,17 +27,19 @@ struct QuantizeOptions {
 /// How much each column of a weight matters, by name of the weight.
 using Importance = std::unordered_map<std::string, std::vector<float>>;
 
+/// Whether its values can be had as f32. Whole numbers and f64 are no weights of a layer, whatever
+/// their name.
+bool is_readable(ggml_type type) {
+    return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != nullptr;
+}
+
 Result<ggml_type> type_named(const std::string& name) {
     std::string known;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);
         const char* const given = ggml_type_name(type);
         if (given == nullptr || *given == '\0') continue;
-        const bool usable = ggml_is_quantized(type) || type == GGML_TYPE_F16 ||
-                            type == GGML_TYPE_BF16 || type == GGML_TYPE_F32;
-        if (!usable || ggml_get_type_traits(type)->to_float == nullptr) {
-            if (type != GGML_TYPE_F32) continue;
-        }
+        if (!is_readable(type)) continue;
         const bool equal =
             std::equal(name.begin(), name.end(), given, given + std::strlen(given),
                        [](char a, char b) { return std::tolower(a) == std::tolower(b); });
@@ -74,14 +78,15 @@ Result<Importance> read_importance(const std::string& path) {
     return importance;
 }
 
+bool is_weight_matrix(const ggml_tensor& tensor) {
+    return ggml_n_dims(&tensor) >= 2 && std::string_view(tensor.name).ends_with("weight");
+}
+
 /// The type a tensor becomes: only matrices of weights whose rows are whole blocks change.
 ggml_type type_for(const ggml_tensor& tensor, const QuantizeOptions& options, ggml_type wanted,
                    ggml_type embedding, ggml_type output) {
     const std::string name = tensor.name;
-    if (ggml_n_dims(&tensor) < 2 || !name.ends_with("weight")) return tensor.type;
-    if (ggml_is_quantized(tensor.type) && ggml_get_type_traits(tensor.type)->to_float == nullptr) {
-        return tensor.type;
-    }
+    if (!is_weight_matrix(tensor) || !is_readable(tensor.type)) return tensor.type;
     ggml_type type = wanted;
     if (name == "token_embd.weight") type = embedding;
     if (name == "output.weight") type = options.keep_output ? tensor.type : output;
@@ -89,48 +94,65 @@ ggml_type type_for(const ggml_tensor& tensor, const QuantizeOptions& options, gg
     return tensor.ne[0] % ggml_blck_size(GGML_TYPE_Q8_0) == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
 }
 
-/// Rows of a tensor of the file, from one type to the other.
-Result<std::vector<std::byte>> convert(const ggml_tensor& tensor, const std::byte* data,
-                                       ggml_type to, const std::vector<float>* importance,
-                                       int threads) {
-    const std::int64_t rows = ggml_nrows(&tensor), width = tensor.ne[0];
-    std::vector<std::byte> out(static_cast<std::size_t>(rows) * ggml_row_size(to, width));
-    const std::size_t row_size = ggml_row_size(tensor.type, width);
-    // Experts have rows of importance of their own.
-    const std::int64_t per_matrix = tensor.ne[1];
-    ggml_quantize_init(to);
-    std::atomic<std::int64_t> next{0};
-    std::atomic<bool> fine{true};
+/// A tensor of the file, and what becomes of it.
+struct Job {
+    const ggml_tensor* tensor;
+    ggml_type to;
+    const std::vector<float>* importance;  ///< null: all columns matter alike
+
+    bool changes() const { return to != tensor->type; }
+};
+
+/// Encodes rows [begin, end). False if the encoder refuses.
+bool convert_rows(const Job& job, const std::byte* data, std::int64_t begin, std::int64_t end,
+                  std::vector<float>& values, std::byte* out) {
+    const std::int64_t width = job.tensor->ne[0];
+    const std::size_t row_size = ggml_row_size(job.tensor->type, width),
+                      out_size = ggml_row_size(job.to, width);
+    for (std::int64_t row = begin; row < end; ++row) {
+        const std::byte* source = data + static_cast<std::size_t>(row) * row_size;
+        if (job.tensor->type == GGML_TYPE_F32) {
+            std::memcpy(values.data(), source, row_size);
+        } else {
+            ggml_get_type_traits(job.tensor->type)->to_float(source, values.data(), width);
+        }
+        const float* weights = nullptr;
+        if (job.importance != nullptr) {
+            // Experts have rows of importance of their own.
+            weights = job.importance->data() + row / job.tensor->ne[1] * width;
+        }
+        std::byte* target = out + static_cast<std::size_t>(row) * out_size;
+        if (ggml_quantize_chunk(job.to, values.data(), target, 0, 1, width, weights) != out_size) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Rows of a tensor of the file, from one type to the other. `out` is used again for the next.
+Result<> convert(const Job& job, const std::byte* data, int threads, std::vector<std::byte>& out) {
     constexpr std::int64_t kRows = 16;
+    const std::int64_t rows = ggml_nrows(job.tensor), width = job.tensor->ne[0];
+    out.resize(static_cast<std::size_t>(rows) * ggml_row_size(job.to, width));
+    ggml_quantize_init(job.to);
+    std::atomic<std::int64_t> next{0};
+    std::mutex lock;
+    std::string reason;  // of the first failure
+    std::atomic<bool> failed{false};
     const auto work = [&] {
-        std::vector<float> values(static_cast<std::size_t>(kRows * width));
-        for (std::int64_t begin; fine && (begin = next.fetch_add(kRows)) < rows;) {
-            for (std::int64_t row = begin; row < std::min(begin + kRows, rows); ++row) {
-                const std::byte* source = data + static_cast<std::size_t>(row) * row_size;
-                if (tensor.type == GGML_TYPE_F32) {
-                    std::memcpy(values.data(), source, row_size);
-                } else {
-                    ggml_get_type_traits(tensor.type)->to_float(source, values.data(), width);
-                }
-                const float* weights = nullptr;
-                if (importance != nullptr) weights = importance->data() + row / per_matrix * width;
-                std::byte* target =
-                    out.data() + static_cast<std::size_t>(row) * ggml_row_size(to, width);
-                const std::size_t written =
-                    ggml_quantize_chunk(to, values.data(), target, 0, 1, width, weights);
-                if (written != ggml_row_size(to, width)) fine = false;
-            }
+        std::vector<float> values(static_cast<std::size_t>(width));
+        for (std::int64_t begin; !failed && (begin = next.fetch_add(kRows)) < rows;) {
+            const std::int64_t end = std::min(begin + kRows, rows);
+            if (convert_rows(job, data, begin, end, values, out.data())) continue;
+            const std::lock_guard guard(lock);
+            if (!failed.exchange(true)) reason = heddle_last_error();  // of this thread
         }
     };
-    std::vector<std::thread> team;
-    for (int i = 1; i < threads; ++i) team.emplace_back(work);
-    work();
-    for (std::thread& worker : team) worker.join();
-    if (!fine) {
-        return failure(Errc::unsupported, "'", tensor.name, "' cannot become ", ggml_type_name(to),
-                       ": ", heddle_last_error());
-    }
-    return out;
+    const auto most = static_cast<std::int64_t>(threads);
+    run_on_threads(static_cast<int>(std::min(most, (rows + kRows - 1) / kRows)), work);
+    if (!failed) return ok();
+    return failure(Errc::unsupported, "'", job.tensor->name, "' cannot become ",
+                   ggml_type_name(job.to), ": ", reason);
 }
 
 Result<const std::vector<float>*> importance_of(const ggml_tensor& tensor,
@@ -161,9 +183,8 @@ std::uint32_t file_type_of(ggml_type type) {
     return 0;
 }
 
-Result<> quantize(const QuantizeOptions& options) {
-    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.input));
-    HEDDLE_TRY_ASSIGN(const ggml_type wanted, type_named(options.type));
+Result<std::vector<Job>> jobs_for(const ModelFile& file, const QuantizeOptions& options,
+                                  ggml_type wanted, const Importance& importance) {
     ggml_type embedding = wanted, output = wanted;
     if (!options.embedding_type.empty()) {
         HEDDLE_TRY_ASSIGN(embedding, type_named(options.embedding_type));
@@ -171,6 +192,82 @@ Result<> quantize(const QuantizeOptions& options) {
     if (!options.output_type.empty()) {
         HEDDLE_TRY_ASSIGN(output, type_named(options.output_type));
     }
+    std::vector<Job> jobs;
+    for (std::int64_t i = 0; i < file.tensor_count(); ++i) {
+        const ggml_tensor& tensor = *file.find(gguf_get_tensor_name(file.c(), i));
+        Job job{&tensor, type_for(tensor, options, wanted, embedding, output), nullptr};
+        if (job.changes()) {
+            HEDDLE_TRY_ASSIGN(job.importance, importance_of(tensor, importance, job.to));
+        }
+        jobs.push_back(job);
+    }
+    return jobs;
+}
+
+/// All of the new file but the data, which are not there yet.
+gguf_context_ptr new_metadata(const ModelFile& file, const std::vector<Job>& jobs,
+                              ggml_type wanted) {
+    gguf_context_ptr out(gguf_init_empty());
+    gguf_set_kv(out.get(), file.c());
+    gguf_set_val_u32(out.get(), "general.quantization_version", GGML_QNT_VERSION);
+    gguf_set_val_u32(out.get(), "general.file_type", file_type_of(wanted));
+    for (const Job& job : jobs) {
+        gguf_add_tensor(out.get(), job.tensor);
+        if (job.changes()) gguf_set_tensor_type(out.get(), job.tensor->name, job.to);
+    }
+    return out;
+}
+
+/// One tensor after the other, so that a large model needs room for its largest only.
+Result<> write_model(const ModelFile& file, const std::vector<Job>& jobs, const gguf_context* out,
+                     int threads, WholeFile& to) {
+    std::vector<std::byte> bytes(gguf_get_meta_size(out));
+    gguf_get_meta_data(out, bytes.data());
+    HEDDLE_TRY(to.write(bytes));
+    Progress progress("quantizing", jobs.size());
+    std::size_t written = 0;  // of the data
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        const Job& job = jobs[i];
+        progress.step(job.tensor->name);
+        const std::byte* data = file.data_of(*job.tensor);
+        const std::size_t size = gguf_get_tensor_size(out, static_cast<std::int64_t>(i));
+        if (job.changes()) HEDDLE_TRY(convert(job, data, threads, bytes));
+        HEDDLE_TRY(to.write(std::span(job.changes() ? bytes.data() : data, size)));
+        written += size;
+        const std::vector<std::byte> padding(GGML_PAD(written, gguf_get_alignment(out)) - written);
+        HEDDLE_TRY(to.write(padding));
+        written += padding.size();
+    }
+    return to.finish();
+}
+
+/// What was done, beside the model if that itself is printed.
+void print_summary(const QuantizeOptions& options, const std::vector<Job>& jobs,
+                   const gguf_context* out) {
+    std::size_t before = 0, after = 0, changed = 0, unreadable = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        before += ggml_nbytes(jobs[i].tensor);
+        after += gguf_get_tensor_size(out, static_cast<std::int64_t>(i));
+        changed += jobs[i].changes();
+        unreadable += is_weight_matrix(*jobs[i].tensor) && !is_readable(jobs[i].tensor->type);
+    }
+    std::string line = fmt::format("{}: {} of {} tensors changed, {} -> {}", options.output,
+                                   changed, jobs.size(), bytes_text(before), bytes_text(after));
+    if (unreadable > 0) {
+        line += fmt::format("; {} of whole numbers or f64 left as they are", unreadable);
+    }
+    line += '\n';
+    if (is_standard_output(options.output)) {
+        print_beside(line);
+    } else {
+        fmt::print("{}", line);
+    }
+}
+
+Result<> quantize(const QuantizeOptions& options) {
+    expect_files_cut_short();
+    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.input));
+    HEDDLE_TRY_ASSIGN(const ggml_type wanted, type_named(options.type));
     Importance importance;
     if (!options.importance.empty()) {
         HEDDLE_TRY_ASSIGN(importance, read_importance(options.importance));
@@ -182,39 +279,11 @@ Result<> quantize(const QuantizeOptions& options) {
     const int threads = options.threads > 0
                             ? options.threads
                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-
-    gguf_context_ptr out(gguf_init_empty());
-    gguf_set_kv(out.get(), file.c());
-    gguf_set_val_u32(out.get(), "general.quantization_version", GGML_QNT_VERSION);
-    gguf_set_val_u32(out.get(), "general.file_type", file_type_of(wanted));
-    std::vector<std::vector<std::byte>> converted(static_cast<std::size_t>(file.tensor_count()));
-    Progress progress("quantizing", converted.size());
-    std::size_t before = 0, after = 0, changed = 0;
-    for (std::int64_t i = 0; i < file.tensor_count(); ++i) {
-        const ggml_tensor& tensor = *file.find(gguf_get_tensor_name(file.c(), i));
-        const ggml_type to = type_for(tensor, options, wanted, embedding, output);
-        progress.step(tensor.name);
-        gguf_add_tensor(out.get(), &tensor);
-        before += ggml_nbytes(&tensor);
-        if (to == tensor.type) {
-            gguf_set_tensor_data(out.get(), tensor.name, file.data_of(tensor));
-            after += ggml_nbytes(&tensor);
-            continue;
-        }
-        HEDDLE_TRY_ASSIGN(const auto* weights, importance_of(tensor, importance, to));
-        auto& bytes = converted[static_cast<std::size_t>(i)];
-        HEDDLE_TRY_ASSIGN(bytes, convert(tensor, file.data_of(tensor), to, weights, threads));
-        gguf_set_tensor_type(out.get(), tensor.name, to);
-        gguf_set_tensor_data(out.get(), tensor.name, bytes.data());
-        after += bytes.size();
-        ++changed;
-    }
-    HEDDLE_TRY(make_file(options.output, [&](const std::string& unfinished) -> Result<> {
-        if (gguf_write_to_file(out.get(), unfinished.c_str(), false)) return ok();
-        return failure(Errc::io, heddle_last_error());
-    }));
-    fmt::print("{}: {} of {} tensors changed, {} -> {}\n", options.output, changed,
-               file.tensor_count(), bytes_text(before), bytes_text(after));
+    HEDDLE_TRY_ASSIGN(const auto jobs, jobs_for(file, options, wanted, importance));
+    const gguf_context_ptr out = new_metadata(file, jobs, wanted);
+    HEDDLE_TRY_ASSIGN(WholeFile to, new_file(options.output));
+    HEDDLE_TRY(write_model(file, jobs, out.get(), threads, to));
+    print_summary(options, jobs, out.get());
     return ok();
 }
 

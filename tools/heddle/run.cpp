@@ -3,19 +3,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "commands.hpp"
 #include "console.hpp"
+#include "core/printable.hpp"
 #include "device_choice.hpp"
 #include "json_text.hpp"
 #include "model/conversation.hpp"
 #include "model/generator.hpp"
 #include "model/placement_text.hpp"
 #include "model/sampler.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 
 /// `heddle run`: text from a model.
@@ -62,6 +66,7 @@ public:
         prefill_.seconds += seconds_since(begin);
         const auto decoding = Clock::now();
         for (std::int64_t i = 0; i < options_.tokens; ++i) {
+            HEDDLE_TRY(check_numbers(logits));
             const Token token = sampler_.choose(logits);
             if (generator_.tokenizer().vocabulary().ends_text(token)) break;
             ids_.push_back(token);
@@ -74,6 +79,7 @@ public:
             ++decode_.tokens;
         }
         decode_.seconds += seconds_since(decoding);
+        show(std::exchange(unshown_, {}));
         return ok();
     }
 
@@ -86,9 +92,28 @@ public:
     bool is_full() const { return is_full_; }
 
 private:
+    /// A model whose numbers are broken has nothing to say.
+    static Result<> check_numbers(std::span<const float> logits) {
+        const auto broken = std::ranges::find_if(logits, [](float x) { return std::isnan(x); });
+        if (broken == logits.end()) return ok();
+        return failure(Errc::corrupt, "the model's result for token ", broken - logits.begin(),
+                       " is not a number: its weights or parameters are broken");
+    }
+
     void emit(const std::string& bytes) {
         text_ += bytes;
+        unshown_ += bytes;
+        // A character may be made of several tokens.
+        const std::size_t whole = whole_characters(unshown_);
+        show(unshown_.substr(0, whole));
+        unshown_.erase(0, whole);
+    }
+
+    /// A terminal is not to be steered by what a model says; files get it as it is.
+    void show(std::string bytes) const {
+        static const bool is_terminal = isatty(STDOUT_FILENO) != 0;
         if (options_.json) return;
+        if (is_terminal) make_printable(bytes, "\n\r\t");
         std::fwrite(bytes.data(), 1, bytes.size(), stdout);
         std::fflush(stdout);
     }
@@ -97,7 +122,7 @@ private:
     const RunOptions& options_;
     Sampler sampler_;
     std::vector<Token> ids_;
-    std::string text_;
+    std::string text_, unshown_;
     bool is_full_ = false;
     Pace prefill_, decode_;
 };
@@ -105,7 +130,7 @@ private:
 void tell_of_loss(const LeftOut& lost) {
     // A text may be on the screen, in the middle of a line.
     std::fflush(stdout);
-    if (isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\n");
+    if (isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0) print_beside("\n");
     print_note(fmt::format("[{} failed: {}; going on without it]", lost.device, lost.reason));
 }
 
@@ -156,10 +181,13 @@ Result<std::vector<Token>> converse(Generator& generator, const RunOptions& opti
     std::vector<Token> all;
     std::string line = options.prompt;
     bool go_on = !options.interactive || !line.empty() || listen(line);
-    for (; go_on; go_on = options.interactive && listen(line)) {
+    bool is_listening = options.interactive && options.prompt.empty();
+    std::size_t refused = 0;
+    for (; go_on; is_listening = true, go_on = options.interactive && listen(line)) {
         auto heard = conversation.ask(line);
-        if (!heard && options.interactive && at_terminal()) {
-            print_note(heard.error().message);  // somebody is there to say it in fewer words
+        if (!heard && is_listening) {
+            print_note(heard.error().message);  // the conversation goes on with the next line
+            ++refused;
             continue;
         }
         HEDDLE_TRY_ASSIGN(const Conversation::Asked asked, std::move(heard));
@@ -181,6 +209,8 @@ Result<std::vector<Token>> converse(Generator& generator, const RunOptions& opti
                         "makes more room]",
                         context));
     }
+    // At a terminal somebody saw it and could say it in fewer words.
+    if (refused > 0 && !at_terminal()) return invalid("lines without an answer: ", refused);
     return all;
 }
 
@@ -220,10 +250,11 @@ void print_json(Generator& generator, const RunOptions& options, const std::vect
 
 void print_closing_line(const Generator& generator, const Writer& writer) {
     const std::string work = work_text(generator.work());
-    fmt::print(stderr, "\nprefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s; {}{}{}{}\n",
-               writer.prefill().tokens, writer.prefill().rate(), writer.decode().tokens,
-               writer.decode().rate(), work, work.empty() ? "" : "; ",
-               places_text(generator.model().places()), left_out_text(generator.left_out()));
+    print_beside(
+        fmt::format("\nprefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s; {}{}{}{}\n",
+                    writer.prefill().tokens, writer.prefill().rate(), writer.decode().tokens,
+                    writer.decode().rate(), work, work.empty() ? "" : "; ",
+                    places_text(generator.model().places()), left_out_text(generator.left_out())));
 }
 
 Result<> show_schedule(Generator& generator, const RunOptions& options) {
@@ -235,12 +266,13 @@ Result<> show_schedule(Generator& generator, const RunOptions& options) {
         HEDDLE_TRY_ASSIGN(const std::string page,
                           generator.scheduler().explain(HEDDLE_EXPLAIN_HTML));
         HEDDLE_TRY(write_file(options.html, page));
-        fmt::print(stderr, "the schedule is in {}\n", options.html);
+        print_beside(fmt::format("the schedule is in {}\n", options.html));
     }
     return ok();
 }
 
 Result<> run(const RunOptions& options) {
+    expect_files_cut_short();
     HEDDLE_TRY_ASSIGN(const auto generator, load(options));
     if (options.explain || !options.html.empty()) generator->set_tracing(true);
     Writer writer(*generator, options);
@@ -274,22 +306,23 @@ void add_run(CLI::App& app, int& status) {
         ->add_option("--temperature", options->sampling.temperature,
                      "How freely to choose; 0 takes the likeliest")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(real_number(0, 1e6));
     command->add_option("--top-k", options->sampling.top_k, "Choose among so many; 0: all")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, std::numeric_limits<int>::max()));
     command
         ->add_option("--top-p", options->sampling.top_p,
                      "Choose among the likeliest that together have this probability")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(real_number(0, 1));
     command
         ->add_option("--min-p", options->sampling.min_p,
                      "Leave out what is less likely than this share of the likeliest")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(real_number(0, 1));
     command->add_option("--seed", options->sampling.seed, "Start of the random choices")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(whole_number());
     options->on.add_options(*command);
     command->add_option("--batch", options->batch, "Tokens of the prompt to read at a time")
         ->capture_default_str()

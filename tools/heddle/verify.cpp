@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "device_origin.hpp"
+#include "outcome.hpp"
 #include "verify_cases.hpp"
 #include "verify_model.hpp"
 #include "verify_report.hpp"
@@ -219,7 +220,7 @@ void add_verify(CLI::App& app, int& status) {
     add_model_options(*command, options->model);
     command->callback([options, &status] {
         const auto passed = run(*options);
-        if (!passed) fmt::print(stderr, "heddle verify: {}\n", passed.error().message);
+        if (!passed) tell_failure("verify", passed.error().message);
         status = passed && *passed ? kSuccess : kFailure;
     });
 }

@@ -21,15 +21,7 @@ void Output::add_options(CLI::App& command, bool with_picture) {
 
 Result<> Output::check() const {
     for (const std::string& path : {svg, html}) {
-        if (path.empty()) continue;
-        // Written and taken away again: nothing may be left if what follows fails.
-        const std::string attempt = path + ".attempt";
-        if (auto written = write_file(attempt, ""); !written) {
-            std::string reason = std::move(written).error().message;
-            return failure(Errc::io, path, reason.substr(attempt.size()));
-        }
-        std::error_code ignored;
-        std::filesystem::remove(attempt, ignored);
+        if (!path.empty()) HEDDLE_TRY(WholeFile::check(path));
     }
     return ok();
 }

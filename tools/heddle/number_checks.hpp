@@ -1,0 +1,44 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+/// Checks of numbers on the command line: NaN, infinity and what does not fit are refused.
+namespace heddle::tool {
+
+/// A real number of at least `least`, and at most `most` if that is given.
+inline CLI::Validator real_number(double least,
+                                  double most = std::numeric_limits<double>::infinity()) {
+    const bool has_end = std::isfinite(most);
+    const std::string range =
+        has_end ? "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most)
+                : "of at least " + CLI::detail::to_string(least);
+    return {[=](const std::string& text) -> std::string {
+                double value = 0;
+                const char* const end = text.data() + text.size();
+                const auto [rest, problem] = std::from_chars(text.data(), end, value);
+                const bool is_number = problem == std::errc() && rest == end;
+                if (is_number && std::isfinite(value) && value >= least && value <= most) return {};
+                return "'" + text + "' is no number " + range;
+            },
+            "number " + range};
+}
+
+/// A whole number that 64 bits hold.
+inline CLI::Validator whole_number() {
+    return {[](const std::string& text) -> std::string {
+                std::uint64_t value = 0;
+                const char* const end = text.data() + text.size();
+                const auto [rest, problem] = std::from_chars(text.data(), end, value);
+                if (problem == std::errc() && rest == end) return {};
+                return "'" + text + "' is no whole number from 0 to " +
+                       std::to_string(std::numeric_limits<std::uint64_t>::max());
+            },
+            ""};
+}
+
+}  // namespace heddle::tool
