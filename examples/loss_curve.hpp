@@ -32,5 +32,6 @@ inline bool write_svg(const char* path, const std::vector<Curve>& curves) {
         y += 18;
     }
     out << "</svg>\n";
+    out.close();  // what is left in memory is written now, or not
     return out.good();
 }
