@@ -1,5 +1,6 @@
 #include "core/context.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -135,9 +136,15 @@ Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base,
                          std::size_t offset) {
     // Views of views share the root, so that one hop finds the memory.
     Tensor& root = base.view_src != nullptr ? *base.view_src : base;
-    const std::size_t start = offset + (base.view_src != nullptr ? base.view_offs : 0);
-    const std::size_t size = byte_size(TensorSpec::dense(spec.type, spec.extent));
     const std::size_t limit = byte_size(root);
+    std::size_t start = 0;
+    if (__builtin_add_overflow(offset, base.view_src != nullptr ? base.view_offs : 0, &start)) {
+        return invalid("a view at offset ", offset, " of ", describe(base), ", which is at ",
+                       base.view_offs, " of ", describe(root));
+    }
+    // Strides may lead further than packed elements, or less far.
+    const std::size_t size =
+        std::max(byte_size(spec), byte_size(TensorSpec::dense(spec.type, spec.extent)));
     if (size > 0 && (start > limit || size > limit - start)) {
         return invalid("a view of ", size, " bytes at offset ", start, " reaches past the ", limit,
                        " bytes of ", describe(root));

@@ -53,7 +53,7 @@ Result<Tensor*> new_tensor(Context& context, Type type, std::span<const std::int
 Result<Tensor*> new_tensor(Context& context, const TensorSpec& spec);
 
 /// A tensor that looks like `spec` and lives in the memory of `base`, `offset` bytes in.
-/// The densely packed size of `spec` must fit between there and the end of the root of `base`.
+/// It must end before the root of `base` does, also if it were densely packed.
 Result<Tensor*> new_view(Context& context, const TensorSpec& spec, Tensor& base,
                          std::size_t offset);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/graph.hpp"
+#include "core/sound_layout.hpp"
 #include "core/test_context.hpp"
 
 namespace heddle {
@@ -212,7 +213,7 @@ TEST(Views, OfTensorsWithoutDataHaveNone) {
     EXPECT_EQ(view->view_src, root);
 }
 
-TEST(Views, MustFitDenselyPackedIntoTheRoot) {
+TEST(Views, MustEndWithinTheRootPackedAndByTheirStrides) {
     TestContext context;
     Tensor* root = context.f32({16}, "root");
     TensorSpec spec = TensorSpec::dense(GGML_TYPE_F32, {8, 1, 1, 1});
@@ -222,8 +223,34 @@ TEST(Views, MustFitDenselyPackedIntoTheRoot) {
     spec.extent = {0, 1, 1, 1};
     EXPECT_TRUE(new_view(context, spec, *root, 1000));  // nothing is nowhere
     spec.extent = {4, 4, 1, 1};
-    spec.stride = {4, 1000, 4000, 4000};  // strides are the caller's business
+    spec.stride = {4, 16, 1000, 1000};  // those of extents of 1 lead nowhere
     EXPECT_TRUE(new_view(context, spec, *root, 0));
+    spec.stride = {4, 20, 80, 80};
+    EXPECT_EQ(new_view(context, spec, *root, 0).error().message,
+              "a view of 76 bytes at offset 0 reaches past the 64 bytes of 'root' f32[16,1,1,1]");
+    spec.stride = {4, 0, 0, 0};  // rows on top of each other: packed they would still have to fit
+    EXPECT_TRUE(new_view(context, spec, *root, 0));
+    EXPECT_FALSE(new_view(context, spec, *root, 4));
+}
+
+TEST(Views, StridesThatWrapAreRefused) {
+    TestContext context;
+    Tensor* root = context.f32({64}, "root");
+    TensorSpec spec = TensorSpec::dense(GGML_TYPE_F32, {4, 3, 1, 1});
+    spec.stride = {4, std::size_t{1} << 63, 0, 0};  // twice that is 0
+    EXPECT_EQ(byte_size(spec), kUncountable);
+    EXPECT_FALSE(new_view(context, spec, *root, 0));
+}
+
+TEST(Views, OffsetsOfViewsOfViewsMayNotWrap) {
+    TestContext context;
+    Tensor* root = context.f32({64}, "root");
+    const TensorSpec spec = TensorSpec::dense(GGML_TYPE_F32, {4, 1, 1, 1});
+    Tensor* view = *new_view(context, spec, *root, 64);
+    set_name(*view, "view");
+    EXPECT_EQ(new_view(context, spec, *view, std::size_t{0} - 64).error().message,
+              "a view at offset 18446744073709551552 of 'view' f32[4,1,1,1], which is at 64 of "
+              "'root' f32[64,1,1,1]");
 }
 
 TEST(Views, OfAWholeTensorAreNamedAfterIt) {

@@ -1,9 +1,11 @@
 #include "core/tensor.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/printable.hpp"
+#include "core/sound_layout.hpp"
 
 namespace heddle {
 
@@ -66,20 +68,77 @@ std::int64_t row_count(const Tensor& t) { return t.ne[1] * t.ne[2] * t.ne[3]; }
 
 namespace {
 
+/// `byte_size` of a tensor that is not empty and whose type is `info`.
+inline std::size_t span_of(const TypeInfo& info, const std::int64_t* ne, const std::size_t* nb) {
+    std::size_t bytes = 0;
+    bool overflow = false;
+    const auto reach = [&](std::int64_t steps, std::size_t stride) {
+        std::size_t along = 0;
+        overflow |= __builtin_mul_overflow(static_cast<std::size_t>(steps), stride, &along);
+        overflow |= __builtin_add_overflow(bytes, along, &bytes);
+    };
+    if (info.block == 1) {
+        bytes = info.bytes;
+        reach(ne[0] - 1, nb[0]);
+    } else {
+        reach(ne[0], nb[0]);
+        // Blocks are powers of two; a division would cost more than all the rest.
+        bytes >>= std::countr_zero(static_cast<std::size_t>(info.block));
+    }
+    for (int d = 1; d < kMaxDims; ++d) reach(ne[d] - 1, nb[d]);
+    return overflow || bytes > kUncountable ? kUncountable : bytes;
+}
+
 std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
     for (int d = 0; d < kMaxDims; ++d) {
         if (ne[d] <= 0) return 0;
     }
     const TypeInfo& info = type_info(type);
-    if (info.block == 0) return 0;
-    std::size_t bytes = info.block == 1 ? info.bytes + static_cast<std::size_t>(ne[0] - 1) * nb[0]
-                                        : static_cast<std::size_t>(ne[0]) * nb[0] /
-                                              static_cast<std::size_t>(info.block);
-    for (int d = 1; d < kMaxDims; ++d) bytes += static_cast<std::size_t>(ne[d] - 1) * nb[d];
-    return bytes;
+    return info.block == 0 ? 0 : span_of(info, ne, nb);
+}
+
+/// Whether all elements can be counted, and their bytes if they were packed, as `check_extents`
+/// asks for. No extent is negative.
+inline bool is_countable(Type type, const std::int64_t* ne) {
+    // The width of a product is at most the sum of the widths. That decides for all but monsters.
+    const auto width = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); };
+    if (width(ne[0]) + width(ne[1]) + width(ne[2]) + width(ne[3]) < 48) return true;
+    return check_extents(type, {ne[0], ne[1], ne[2], ne[3]}).has_value();
 }
 
 }  // namespace
+
+bool has_sound_layout(const Tensor& t, std::size_t* bytes) {
+    const TypeInfo& info = type_info(t.type);
+    *bytes = 0;
+    if (info.block == 0 || (t.ne[0] | t.ne[1] | t.ne[2] | t.ne[3]) < 0) return false;
+    if (!is_countable(t.type, t.ne)) return false;
+    if (info.block != 1) {
+        if ((t.ne[0] & (info.block - 1)) != 0) return false;
+        if (t.ne[0] > info.block && t.nb[0] != info.bytes) return false;
+    }
+    if (is_empty(t)) return true;
+    *bytes = span_of(info, t.ne, t.nb);
+    return *bytes != kUncountable;
+}
+
+Result<> check_layout(const Tensor& t) {
+    std::size_t bytes = 0;
+    if (has_sound_layout(t, &bytes)) return ok();
+    if (auto extents = check_extents(t.type, extents_of(t)); !extents) return extents;
+    if (bytes == kUncountable) {
+        return invalid("strides of ", t.nb[0], ", ", t.nb[1], ", ", t.nb[2], " and ", t.nb[3],
+                       " bytes lead further than memory can");
+    }
+    return invalid("dimension 0 is not in whole blocks: they lie ", t.nb[0], " bytes apart, and ",
+                   type_info(t.type).name, " has blocks of ", size_of(t.type), " bytes");
+}
+
+bool is_within_root(const Tensor& t, std::size_t bytes) {
+    if (t.view_src == nullptr || bytes == 0) return true;
+    const std::size_t limit = byte_size(*t.view_src);
+    return t.view_offs <= limit && bytes <= limit - t.view_offs;
+}
 
 std::size_t byte_size(const Tensor& t) { return span_of(t.type, t.ne, t.nb); }
 std::size_t byte_size(const TensorSpec& s) {

@@ -11,6 +11,7 @@ constexpr auto make_table() {
         table[type] = {name, 1, bytes, false};
     };
     const auto blocks = [&](Type type, const char* name, std::int64_t block, std::size_t bytes) {
+        if ((block & (block - 1)) != 0) throw "blocks must be powers of two";
         table[type] = {name, block, bytes, true};
     };
     // A removed type keeps its number and says what to use instead.
