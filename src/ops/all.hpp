@@ -47,24 +47,33 @@
 
 namespace heddle {
 
-/// The rows of the given descriptors; row number = number of the op. Does not compile where a
-/// number is missing or named twice.
+/// Descriptors, for tables with a row for each of them.
 template <Descriptor... Ds>
-constexpr auto make_op_table() {
-    std::array<OpInfo, sizeof...(Ds)> table{};
-    std::array<bool, sizeof...(Ds)> seen{};
-    const auto add = [&](const OpInfo& info) {
-        const auto number = static_cast<std::size_t>(info.id);
-        if (number >= sizeof...(Ds) || seen[number]) throw "an op is missing or twice";
-        seen[number] = true;
-        table[number] = info;
-    };
-    (add(kOpInfo<Ds>), ...);
-    return table;
-}
+struct OpList {
+    /// `make.operator()<D>()` of each; row number = number of the op. Does not compile where a
+    /// number is missing or named twice.
+    template <class Row, class Make>
+    static constexpr auto table(const Make& make) {
+        std::array<Row, sizeof...(Ds)> rows{};
+        std::array<bool, sizeof...(Ds)> seen{};
+        const auto add = [&](Op op, const Row& row) {
+            const auto number = static_cast<std::size_t>(op);
+            if (number >= sizeof...(Ds) || seen[number]) throw "an op is missing or twice";
+            seen[number] = true;
+            rows[number] = row;
+        };
+        (add(Ds::id, make.template operator()<Ds>()), ...);
+        return rows;
+    }
+
+    /// All of them as data.
+    static constexpr auto infos() {
+        return table<OpInfo>([]<Descriptor D>() constexpr { return kOpInfo<D>; });
+    }
+};
 
 /// Every op there is. Adding one: its header above, its name in this list.
-inline constexpr auto kOps = make_op_table<
+using AllOps = OpList<
     // plain tensors and views
     ops::None, ops::Reshape, ops::View, ops::Permute, ops::Transpose,
     // element by element
@@ -96,7 +105,10 @@ inline constexpr auto kOps = make_op_table<
     // training
     ops::CrossEntropyLoss, ops::CrossEntropyLossBack, ops::OptStepAdamw, ops::OptStepSgd,  //
     ops::SiluBack, ops::RmsNormBack, ops::GetRowsBack, ops::SoftMaxBack, ops::RopeBack,    //
-    ops::RepeatBack, ops::Im2colBack, ops::Pool2dBack, ops::FlashAttnBack>();
+    ops::RepeatBack, ops::Im2colBack, ops::Pool2dBack, ops::FlashAttnBack>;
+
+/// The rows of all ops, by number.
+inline constexpr auto kOps = AllOps::infos();
 
 static_assert(kOps.size() == GGML_OP_COUNT);
 

@@ -24,7 +24,7 @@ inline Result<> check_attention_mask(const Tensor& x, const Tensor* mask, float 
 /// Sinks are one F32 logit per head of x.
 inline Result<> check_sinks(const Tensor& x, const Tensor& sinks) {
     if (sinks.type != GGML_TYPE_F32) return invalid("sinks ", describe(sinks), " are not F32");
-    if (sinks.ne[0] != x.ne[2]) {
+    if (sinks.ne[0] != x.ne[2] || (is_empty(sinks) && !is_empty(x))) {
         return invalid("sinks ", describe(sinks), " are not one for each of the ", x.ne[2],
                        " heads of ", describe(x));
     }

@@ -6,6 +6,7 @@
 #include "core/test_context.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 #include "ops/flash_attn.hpp"
 #include "ops/mask.hpp"
 #include "ops/rope.hpp"

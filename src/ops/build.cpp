@@ -1,32 +1,19 @@
 #include "ops/build.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <string>
 
-#include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 
 namespace heddle {
 namespace {
 
-std::string lower_name(const OpInfo& op) {
-    std::string name(op.name);
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return name;
-}
-
-bool is_optional(const char* source) { return std::string_view(source).ends_with('?'); }
-
 Result<> check_sources(const OpInfo& op, std::span<Tensor* const> src) {
-    for (std::size_t slot = 0; slot < op.sources.size(); ++slot) {
-        if (slot < src.size() && src[slot] != nullptr) continue;
-        if (!is_optional(op.sources[slot])) {
-            return invalid(lower_name(op), ": operand ", op.sources[slot], " is missing");
-        }
-    }
     if (src.size() > op.sources.size()) {
         return invalid(lower_name(op), ": ", src.size(), " operands, at most ", op.sources.size());
+    }
+    for (std::size_t slot = 0; slot < op.sources.size(); ++slot) {
+        if (slot < src.size() && src[slot] != nullptr) continue;
+        if (!is_optional(op, slot)) return missing_operand(op, slot);
     }
     return ok();
 }
@@ -70,23 +57,6 @@ Result<Tensor*> build_node(Context& context, const OpInfo& op, const void* args,
     std::copy(src.begin(), src.end(), (*node)->src);
     name_result(op, *spec, src, in_place, **node);
     return *node;
-}
-
-Result<> check_node(const Tensor& node) {
-    const OpInfo* op = find_op(node.op);
-    if (op == nullptr) return invalid("op ", static_cast<int>(node.op), " does not exist");
-    const std::span<Tensor* const> src(node.src);
-    HEDDLE_TRY(check_sources(*op, src.first(op->sources.size())));
-    auto spec = op->infer_node(node);
-    if (!spec) return std::move(spec).error().within(lower_name(*op));
-    if (auto sane = check_extents(spec->type, spec->extent); !sane) {
-        return std::move(sane).error().within(lower_name(*op));
-    }
-    if (spec->type != node.type || spec->extent != extents_of(node)) {
-        return invalid(lower_name(*op), ": the node ", describe(node), " should be ",
-                       name_of(spec->type), describe(spec->extent));
-    }
-    return ok();
 }
 
 }  // namespace heddle

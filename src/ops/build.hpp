@@ -38,8 +38,4 @@ Result<Tensor*> build_either(Context& context, const Args<D>& args,
                       {src.begin(), src.size()}, in_place);
 }
 
-/// Whether a node that came from elsewhere (hand-made, from a file, over a network) is one its op
-/// could have built: known op, operands present, type and extents as inferred.
-Result<> check_node(const Tensor& node);
-
 }  // namespace heddle

@@ -15,10 +15,12 @@ const OpInfo* find_op(Op op) {
 }
 
 std::string_view describe_op_of(const Tensor& node) {
-    if (node.op == GGML_OP_UNARY) return name_of(static_cast<ggml_unary_op>(node.op_params[0]));
-    if (node.op == GGML_OP_GLU) return name_of(static_cast<ggml_glu_op>(node.op_params[0]));
     const OpInfo* op = find_op(node.op);
-    return op == nullptr ? "unknown op" : op->name;
+    if (op == nullptr) return "unknown op";
+    std::string_view function;
+    if (op->id == GGML_OP_UNARY) function = name_of(static_cast<ggml_unary_op>(node.op_params[0]));
+    if (op->id == GGML_OP_GLU) function = name_of(static_cast<ggml_glu_op>(node.op_params[0]));
+    return function.empty() ? op->name : function;
 }
 
 std::string_view name_of(ggml_unary_op op) { return ops::Unary::function_name(op); }

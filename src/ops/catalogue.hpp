@@ -12,7 +12,7 @@ std::span<const OpInfo> all_ops();
 /// The row of `op`, or null for numbers that name no op.
 const OpInfo* find_op(Op op);
 
-/// Name of the op; for UNARY and GLU the name of the function.
+/// Name of the op; for UNARY and GLU the name of the function, where the node has one there is.
 std::string_view describe_op_of(const Tensor& node);
 
 /// Name of a function of UNARY or GLU; empty for numbers that name none.

@@ -36,7 +36,7 @@ struct Triple {
     }
 };
 
-constexpr auto kTinyCatalogue = make_op_table<ops::None, Triple>();
+constexpr auto kTinyCatalogue = OpList<ops::None, Triple>::infos();
 
 class MadeUpOp : public testing::Test {
 protected:

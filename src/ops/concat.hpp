@@ -14,6 +14,7 @@ struct Concat {
         std::int32_t dim;
     };
     static constexpr std::array fields{ParamField{"dim", 0}};
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params& params, Sources src) {
         const Tensor& x = src[0];

@@ -7,6 +7,7 @@
 
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 #include "ops/conv_builders.hpp"
 #include "ops/im2col.hpp"
 #include "ops/pool.hpp"

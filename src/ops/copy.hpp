@@ -47,6 +47,7 @@ struct Dup : CopyInOrder {
     static constexpr std::string_view summary = "A copy of x.";
     static constexpr std::array sources{"x"};
     static constexpr bool can_run_in_place = true;
+    static constexpr bool has_free_strides = true;  ///< hand-made ones are views of other shapes
 
     static Result<> gradient(Backward& backward, Tensor& node);
 };

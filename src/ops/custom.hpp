@@ -29,6 +29,7 @@ struct CallersFunction {
                                        ParamField{"n_tasks", 2},
                                        ParamField{"user_data", 4, ParamField::Kind::pointer}};
     static constexpr bool can_run_in_place = true;
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<> check_function(const Params& params) {
         if (params.function == nullptr) return invalid("the function is NULL");

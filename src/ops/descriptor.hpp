@@ -64,14 +64,14 @@ class Backward;
 ///     infer(args, src)     the result's spec, or why there is none
 ///
 /// and, where they apply:
-///
+///     may_be_empty         bit i: source i may have no elements although the result has some
 ///     fields               names of the parameters, for printing (std::array of ParamField)
 ///     Args                 what the builder is given beyond the stored `params`, such as a shape
 ///     recover(node)        the Args a finished node was built from; needed with Args
 ///     cost(params, src, out)
 ///     can_run_in_place     the builder has an in-place form: the result is a view of source 0
 ///     may_reuse_source     an allocator may give the result the memory of a source of equal layout
-///     is_view              only metadata: nothing is computed
+///     is_view              only metadata: nothing is computed; has_free_strides: of the result
 ///     name_result(out, src)
 ///     carries_gradient(node, slot)   false: a change of that operand does not change the result,
 ///                                    or only in steps

@@ -23,6 +23,8 @@ struct Dsv4HcComb {
     static constexpr std::int64_t kStreams = 4;
     /// Two weights for each stream stand in front of the matrix.
     static constexpr std::int64_t kMixes = (2 + kStreams) * kStreams;
+    /// Models have 20. The normalisation has long converged.
+    static constexpr std::int32_t kMostIterations = 1024;
 
     /// f32 [4 streams to, 4 streams from, tokens].
     static Result<TensorSpec> infer(const Params& params, Sources src) {
@@ -37,6 +39,9 @@ struct Dsv4HcComb {
             return invalid("scale ", describe(scale), " has fewer than 3 elements");
         HEDDLE_TRY(need_extents("base", base, {kMixes, 1, 1, 1}));
         HEDDLE_TRY(need_at_least("iteration count", params.iterations, 1));
+        if (params.iterations > kMostIterations) {
+            return invalid("iteration count ", params.iterations, " is above ", kMostIterations);
+        }
         return TensorSpec::dense(GGML_TYPE_F32, {kStreams, kStreams, mixes.ne[1], 1});
     }
 

@@ -11,6 +11,7 @@ struct FlashAttnExt {
     static constexpr std::string_view summary =
         "Attention in one step: softmax(scale * q.k + slope * mask) weighs the rows of v.";
     static constexpr std::array sources{"q", "k", "v", "mask?", "sinks?"};
+    static constexpr unsigned may_be_empty = 0b01110;  ///< without keys the result is zero
 
     struct Params {
         float scale = 1;
@@ -41,6 +42,10 @@ struct FlashAttnExt {
         }
         if (src.has(3) && src[3].type != GGML_TYPE_F16) {
             return invalid("mask ", describe(src[3]), " is not F16");
+        }
+        if (src.has(3) && (src[3].ne[0] < k.ne[1] || src[3].ne[1] < q.ne[1])) {
+            return invalid("mask ", describe(src[3]), " does not cover the ", k.ne[1], " keys and ",
+                           q.ne[1], " queries of k ", describe(k), " and q ", describe(q));
         }
         HEDDLE_TRY(check_attention_mask(q, src.has(3) ? &src[3] : nullptr, params.max_bias));
         if (src.has(4)) HEDDLE_TRY(check_sinks(q, src[4]));

@@ -26,6 +26,7 @@ struct Im2col : Im2colRule {
         "The patches of x that a kernel would see, one row each; of the kernel only the shape "
         "counts.";
     static constexpr std::array sources{"kernel", "x"};
+    static constexpr unsigned may_be_empty = 0b01;  ///< the kernel is not read
     struct Args {
         Params params;
         Type type;  ///< of the result

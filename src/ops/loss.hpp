@@ -17,6 +17,7 @@ struct CrossEntropyLoss {
         "Mean over rows of - sum of labels * log(soft_max(logits)).";
     static constexpr std::array sources{"logits", "labels"};
     using Params = NoParams;
+    static constexpr unsigned may_be_empty = ~0u;
 
     /// One element of the logits' type.
     static Result<TensorSpec> infer(const Params&, Sources src) {

@@ -10,6 +10,7 @@ namespace heddle::ops {
 struct Product {
     static Result<> check_rows(std::string_view role, const Tensor& a) {
         if (!is_transposed(a)) return ok();
+        if (a.ne[0] == 0) return invalid(role, " ", describe(a), " has rows without elements");
         return invalid(role, " ", describe(a), " is transposed: its elements lie ", a.nb[0],
                        " bytes apart, its rows ", a.nb[1]);
     }

@@ -5,6 +5,7 @@
 #include "core/test_context.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 #include "ops/concat.hpp"
 #include "ops/copy_builders.hpp"
 #include "ops/pad.hpp"
@@ -113,7 +114,9 @@ TEST(View, RefusesWhatReachesPastTheRoot) {
     EXPECT_FALSE(view_nd(context, x, {kHuge}, {}, 0));
     EXPECT_FALSE(view_nd(context, x, {-1}, {}, 0));
     EXPECT_TRUE(view_nd(context, x, {0}, {}, 64));
-    EXPECT_TRUE(view_nd(context, x, {4, 4}, {SIZE_MAX / 2}, 0));  // only the packed size counts
+    EXPECT_FALSE(view_nd(context, x, {4, 4}, {SIZE_MAX / 2}, 0));
+    EXPECT_FALSE(view_nd(context, x, {4, 4}, {20}, 0));
+    EXPECT_TRUE(view_nd(context, x, {4, 1}, {SIZE_MAX / 2}, 0));  // it leads nowhere
 }
 
 TEST(Permute, MovesDimensionIToPlaceAxisI) {
@@ -141,11 +144,11 @@ TEST(Permute, RefusesAxesThatAreNoPermutation) {
 
 TEST(Transpose, ExchangesTheFirstTwoDimensionsWithoutParameters) {
     TestContext context;
-    Tensor* x = context.tensor(GGML_TYPE_Q4_0, {64, 3}, "x");
+    Tensor* x = context.tensor(GGML_TYPE_F16, {64, 3}, "x");
     const Tensor* y = *build<ops::Transpose>(context, {}, {x});
     EXPECT_EQ(extents_of(*y), (Extents{3, 64, 1, 1}));
-    EXPECT_EQ(y->nb[0], 36u);
-    EXPECT_EQ(y->nb[1], 18u);
+    EXPECT_EQ(y->nb[0], 128u);
+    EXPECT_EQ(y->nb[1], 2u);
     EXPECT_EQ(name_of(*y), "x (transposed)");
     for (const std::int32_t word : y->op_params) EXPECT_EQ(word, 0);
 }

@@ -17,6 +17,7 @@ struct None {
         Extents extent;
     };
     static constexpr bool is_view = true;
+    static constexpr bool has_free_strides = true;
 
     static Args recover(const Tensor& node) { return {{}, node.type, extents_of(node)}; }
 

@@ -75,6 +75,10 @@ struct GroupNorm {
 
     static Result<TensorSpec> infer(const Params& params, Sources src) {
         HEDDLE_TRY(need_at_least("n_groups", params.n_groups, 1));
+        if (params.n_groups > src[0].ne[2] && !is_empty(src[0])) {
+            return invalid("n_groups ", params.n_groups, " is above the number of channels of x ",
+                           describe(src[0]));
+        }
         return TensorSpec::like(src[0]);
     }
 

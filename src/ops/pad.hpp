@@ -24,6 +24,7 @@ struct Pad {
         ParamField{"before0", 0}, ParamField{"after0", 1},  ParamField{"before1", 2},
         ParamField{"after1", 3},  ParamField{"before2", 4}, ParamField{"after2", 5},
         ParamField{"before3", 6}, ParamField{"after3", 7},  ParamField{"circular", 8}};
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params& params, Sources src) {
         const Tensor& x = src[0];

@@ -113,6 +113,7 @@ struct GatedDeltaNet : SnapshotRule {
         "M = exp(g) M, then M += beta (v - M k) k and y = M q / sqrt(S), for each head and token; "
         "the last K states follow the outputs.";
     static constexpr std::array sources{"q", "k", "v", "g", "beta", "state"};
+    static constexpr unsigned may_be_empty = 0b011111;  ///< without tokens the state is copied
 
     /// f32 [S * heads, tokens * sequences + K * S * sequences].
     static Result<TensorSpec> infer(const Args& args, Sources src) {

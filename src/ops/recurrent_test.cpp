@@ -5,6 +5,7 @@
 #include "ops/backward.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 #include "ops/dsv4.hpp"
 #include "ops/lightning_indexer.hpp"
 #include "ops/loss.hpp"

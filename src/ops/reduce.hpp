@@ -33,6 +33,7 @@ struct Sum : Reduction {
     static constexpr std::string_view name = "SUM";
     static constexpr std::string_view symbol = "Σx";
     static constexpr std::string_view summary = "The sum of all elements, in the type of x.";
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return TensorSpec::dense(src[0].type, {1, 1, 1, 1});
@@ -46,6 +47,7 @@ struct SumRows : Reduction {
     static constexpr std::string_view name = "SUM_ROWS";
     static constexpr std::string_view symbol = "Σx_k";
     static constexpr std::string_view summary = "The sum of each row, in the type of x.";
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return per_row(src[0].type, src[0]);
@@ -71,6 +73,7 @@ struct Mean : Reduction {
     static constexpr std::string_view name = "MEAN";
     static constexpr std::string_view symbol = "Σx/n";
     static constexpr std::string_view summary = "The mean of each row, always f32.";
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params&, Sources src) {
         return per_row(GGML_TYPE_F32, src[0]);
@@ -101,6 +104,7 @@ struct CountEqual : Reduction {
     static constexpr std::string_view summary =
         "The number of positions where a and b have equal values, as i64.";
     static constexpr std::array sources{"a", "b"};
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Params&, Sources src) {
         HEDDLE_TRY(need_same_shape("b", src[1], "a", src[0]));

@@ -45,6 +45,7 @@ struct RepeatBack : TilingRule {
     static constexpr std::string_view name = "REPEAT_BACK";
     static constexpr std::string_view symbol = "repeat_back(x)";
     static constexpr std::string_view summary = "The sum of the tiles of x: gradient of REPEAT.";
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Result<TensorSpec> infer(const Args& args, Sources src) {
         const Tensor& x = src[0];

@@ -46,6 +46,9 @@ struct Rotation {
         const Tensor& x = src[0];
         const Tensor& positions = src[1];
         if ((params.mode & 1) != 0) return invalid("mode ", params.mode, " is odd");
+        if (params.n_dims < 0 || params.n_dims % 2 != 0) {
+            return invalid("n_dims ", params.n_dims, " is not a number of pairs");
+        }
         if (positions.type != GGML_TYPE_I32 || !is_vector(positions)) {
             return invalid("positions ", describe(positions), " are not a vector of I32");
         }

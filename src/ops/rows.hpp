@@ -51,6 +51,7 @@ struct GetRowsBack {
         Params params;
         Extents extent;  ///< of the matrix whose rows were taken
     };
+    static constexpr unsigned may_be_empty = ~0u;
 
     static Args recover(const Tensor& node) { return {{}, extents_of(node)}; }
 
@@ -87,6 +88,7 @@ struct SetRows {
         "Writes row i of x over row rows[i] of the table, converting to its type.";
     static constexpr std::array sources{"x", "rows", "table"};
     using Params = NoParams;
+    static constexpr unsigned may_be_empty = 0b011;  ///< no rows to write
 
     static Result<TensorSpec> infer(const Params&, Sources src) {
         const Tensor& x = src[0];

@@ -44,9 +44,8 @@ struct Reshape : MetadataOnly {
     static Result<> gradient(Backward& backward, Tensor& node);
 };
 
-/// The caller chooses extents, strides and start; only the densely packed size is checked, against
-/// the memory of x's root. Elements are always adjacent in dimension 0, even where those of x are
-/// not.
+/// The caller chooses extents, strides and start within the memory of x's root. Elements are always
+/// adjacent in dimension 0, even where those of x are not.
 struct View : MetadataOnly {
     static constexpr Op id = GGML_OP_VIEW;
     static constexpr std::string_view name = "VIEW";
@@ -110,6 +109,10 @@ struct Permute : MetadataOnly {
             taken[place] = true;
         }
         const Tensor& x = src[0];
+        if (params.axis[0] != 0 && block_size(x.type) > 1) {
+            return invalid("dimension 0 of ", describe(x), " is in blocks of ", block_size(x.type),
+                           " and cannot become dimension ", params.axis[0]);
+        }
         TensorSpec y = TensorSpec::view(x, 0);
         for (std::size_t d = 0; d < kMaxDims; ++d) {
             const auto place = static_cast<std::size_t>(params.axis[d]);

@@ -5,6 +5,7 @@
 #include "core/test_context.hpp"
 #include "ops/binary.hpp"
 #include "ops/build.hpp"
+#include "ops/check.hpp"
 #include "ops/clamp.hpp"
 #include "ops/loss.hpp"
 #include "ops/math.hpp"

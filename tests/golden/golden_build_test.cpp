@@ -8,6 +8,7 @@
 #include "golden/build_case.hpp"
 #include "golden/compare.hpp"
 #include "ops/build.hpp"
+#include "ops/check.hpp"
 
 namespace heddle::golden {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "golden/build_case.hpp"
 #include "ops/build.hpp"
+#include "ops/check.hpp"
 #include "reference/reference.hpp"
 
 namespace heddle::tool {
