@@ -77,9 +77,10 @@ inline bool is_null(const void* pointer, std::string_view function,
     return true;
 }
 
-/// What `get`, which cannot fail, finds in `object`; nothing, after `fail`ing, if that is NULL.
+/// What `get`, which cannot fail, finds in `object`; nothing, after `fail`ing, if that is NULL. Not
+/// noexcept: that would keep the compiler from leaving by a jump to `get`.
 template <class Object, class Get>
-auto asked(Object* object, std::string_view function, std::string_view what, Get get) noexcept {
+auto peek(Object* object, std::string_view function, std::string_view what, Get get) {
     using Value = std::remove_cvref_t<decltype(get(*object))>;
     if (is_null(object, function, what)) return Value{};
     return Value(get(*object));

@@ -19,12 +19,12 @@ namespace {
 
 /// What `get` finds in the context or tensor; nothing, after failing, where there is none.
 template <class Get>
-auto of(const Context* context, const char* function, Get get) noexcept {
-    return capi::asked(context, function, "the context", get);
+auto of(const Context* context, const char* function, Get get) {
+    return capi::peek(context, function, "the context", get);
 }
 template <class Get>
-auto of(const Tensor* tensor, const char* function, Get get) noexcept {
-    return capi::asked(tensor, function, "the tensor", get);
+auto of(const Tensor* tensor, const char* function, Get get) {
+    return capi::peek(tensor, function, "the tensor", get);
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ namespace {
 
 /// What `get` finds in the graph; nothing, after failing, where there is none.
 template <class Get>
-auto of(const Graph* graph, const char* function, Get get) noexcept {
-    return capi::asked(graph, function, "the graph", get);
+auto of(const Graph* graph, const char* function, Get get) {
+    return capi::peek(graph, function, "the graph", get);
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "train/opt/progress.hpp"
 
 using namespace heddle;
-using capi::asked;
 using capi::require;
 
 namespace {
@@ -36,6 +35,18 @@ T* made(Body&& body) noexcept {
     if (result) return result->release();
     settle(result.error());
     return nullptr;
+}
+
+/// What `get` finds in `object`; nothing if that is NULL.
+template <class Object, class Get>
+auto asked(Object* object, const char* function, const char* what, Get get) noexcept {
+    using Value = std::remove_cvref_t<decltype(get(*object))>;
+    return capi::value_or_fail(
+        [&]() -> Result<Value> {
+            HEDDLE_TRY(require(object, function, what));
+            return Value(get(*object));
+        },
+        Value{});
 }
 
 }  // namespace

@@ -11,19 +11,19 @@ namespace {
 
 /// What `get` says of the tensor; 0 or no, after failing, where there is none.
 template <class Get>
-auto of(const Tensor* tensor, const char* function, Get get) noexcept {
-    return capi::asked(tensor, function, "the tensor", get);
+auto of(const Tensor* tensor, const char* function, Get get) {
+    return capi::peek(tensor, function, "the tensor", get);
 }
 
 /// The same of two.
 template <class Compare>
-bool of_both(const Tensor* t0, const Tensor* t1, const char* function, Compare compare) noexcept {
+bool of_both(const Tensor* t0, const Tensor* t1, const char* function, Compare compare) {
     if (capi::is_null(t0, function, "the first tensor")) return false;
     if (capi::is_null(t1, function, "the second tensor")) return false;
     return compare(*t0, *t1);
 }
 
-bool is_dense(const Tensor* tensor, const char* function, int free, int dims = kMaxDims) noexcept {
+bool is_dense(const Tensor* tensor, const char* function, int free, int dims = kMaxDims) {
     return of(tensor, function, [&](const Tensor& t) { return is_contiguous(t, free, dims); });
 }
 
