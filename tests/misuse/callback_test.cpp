@@ -115,6 +115,10 @@ protected:
         outputs = ggml_mul_mat(context.get(), weights, inputs);
         ggml_set_output(outputs);
         dataset = ggml_opt_dataset_init(GGML_TYPE_F32, GGML_TYPE_F32, 2, 1, 4, 2);
+        for (ggml_tensor* filled :
+             {weights, ggml_opt_dataset_data(dataset), ggml_opt_dataset_labels(dataset)}) {
+            ggml_set_f32(filled, 0.5F);
+        }
     }
     ~ThrowingTrainer() override { ggml_opt_dataset_free(dataset); }
 

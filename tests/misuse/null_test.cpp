@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 
 #include "tests/misuse/null_calls.hpp"
 #include "tests/misuse/support.hpp"
@@ -39,6 +42,12 @@ const Objects& objects() {
 
 namespace {
 
+/// A directory that each process makes anew, and removes once it is in it.
+std::string gone_directory() {
+    return (std::filesystem::temp_directory_path() / ("heddle-null-" + std::to_string(getpid())))
+        .native();
+}
+
 /// What becomes of a process that makes this call; empty if it comes back from it.
 template <class Call>
 std::string outcome_of(const Call& call) {
@@ -48,6 +57,12 @@ std::string outcome_of(const Call& call) {
         dup2(nowhere, STDIN_FILENO);  // what is not found in a file is not waited for at a terminal
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
+        // Functions that write files write them where nobody can: this directory is gone.
+        const std::string directory = gone_directory();
+        if (mkdir(directory.c_str(), 0700) != 0 || chdir(directory.c_str()) != 0 ||
+            rmdir(directory.c_str()) != 0) {
+            _exit(EXIT_FAILURE);
+        }
         alarm(20);
         call();
         _exit(EXIT_SUCCESS);
