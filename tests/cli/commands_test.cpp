@@ -170,7 +170,8 @@ TEST_F(Commands, TakePluginsBeforeAndBehindTheCommand) {
     const Outcome outcome = heddle({"devices", "--plugin", path("nowhere.so")});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err, "heddle: --plugin " + path("nowhere.so") + ": there is no such file\n");
+    EXPECT_EQ(outcome.err,
+              "heddle devices: --plugin " + path("nowhere.so") + ": there is no such file\n");
 }
 
 TEST_F(Commands, LoadTheRestOfAListWithABrokenPath) {

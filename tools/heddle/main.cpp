@@ -68,22 +68,8 @@ int run_command(CLI::App& app, int argc, char** argv, const int& status) {
     return kFailure;
 }
 
-/// The same where there is not even memory to say what failed.
-int run_command_or_fail(CLI::App& app, int argc, char** argv, const int& status) {
-    try {
-        return run_command(app, argc, argv, status);
-    } catch (...) {
-        std::fputs("heddle: there is not enough memory to say what failed\n", stderr);
-        return heddle::tool::kFailure;
-    }
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
     using namespace heddle::tool;
-    keep_standard_streams();
-    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is a failure to write
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
@@ -110,8 +96,21 @@ int main(int argc, char** argv) {
     // The program reports failures itself; nothing may stop it half-way.
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     ggml_log_set(show_warnings, nullptr);
-    const int outcome = run_command_or_fail(app, argc, argv, status);
+    const int outcome = run_command(app, argc, argv, status);
     // What nobody could read was not done.
     const auto output = finish_output();
     return outcome == kSuccess ? report_outcome(command_of(app), output) : outcome;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    heddle::tool::keep_standard_streams();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is a failure to write
+    try {
+        return run_program(argc, argv);
+    } catch (...) {  // there is not even room for the options, or for the sentence of a failure
+        std::fputs("heddle: there is not enough memory to begin\n", stderr);
+        return heddle::tool::kFailure;
+    }
 }
