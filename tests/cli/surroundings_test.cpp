@@ -139,14 +139,27 @@ TEST_F(Surroundings, QuantizeLeavesWholeNumbersAndF64AsTheyAre) {
 
 #ifndef HEDDLE_SANITIZED  // sanitizers need address space of their own
 
+/// No more than three threads can be started.
+void few_threads() {
+    const rlimit stack{std::size_t{256} << 20, std::size_t{256} << 20},
+        all{std::size_t{1} << 30, std::size_t{1} << 30};
+    setrlimit(RLIMIT_STACK, &stack);  // of each thread
+    setrlimit(RLIMIT_AS, &all);
+}
+
+TEST_F(Surroundings, ThreadsThatCannotBeStartedAreASentence) {
+    const Outcome bench = heddle_after(few_threads, {"bench", "ceilings", "--quick", "-t", "8"});
+    EXPECT_EQ(bench.status, 1);
+    EXPECT_THAT(bench.err, testing::ContainsRegex("^heddle bench: thread [2-4] of 8 cannot be "
+                                                  "started: Resource temporarily unavailable\n$"));
+    const Outcome run = heddle_after(
+        few_threads, {"run", model(), "-p", "a", "-n", "2", "-q", "-d", "sim:devices=3"});
+    EXPECT_THAT(run.status, testing::AnyOf(0, 1)) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(" failed: "));
+}
+
 TEST_F(Surroundings, QuantizeGoesOnWithTheThreadsThereAre) {
     ASSERT_EQ(heddle({"quantize", model(), path("right.gguf"), "Q4_0", "-t", "1"}).status, 0);
-    const auto few_threads = [] {
-        const rlimit stack{std::size_t{256} << 20, std::size_t{256} << 20},
-            all{std::size_t{1} << 30, std::size_t{1} << 30};
-        setrlimit(RLIMIT_STACK, &stack);  // of each thread
-        setrlimit(RLIMIT_AS, &all);
-    };
     const Outcome outcome =
         heddle_after(few_threads, {"quantize", model(), path("q4.gguf"), "Q4_0", "-t", "64"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -59,9 +59,10 @@ int run_command(CLI::App& app, int argc, char** argv, const int& status) {
         tell_failure(command_of(app), "there is not enough memory");
     } catch (const std::system_error& error) {
         // Printing throws, too.
-        const char* what = std::ferror(stdout) != 0 ? "standard output cannot be written: "
-                                                    : "the system refused: ";
-        tell_failure(command_of(app), what + error.code().message());
+        const bool is_output = std::ferror(stdout) != 0;
+        tell_failure(command_of(app),
+                     is_output ? "standard output cannot be written: " + error.code().message()
+                               : error.what());
     } catch (const std::exception& error) {
         tell_failure(command_of(app), error.what());
     }

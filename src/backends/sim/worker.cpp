@@ -1,5 +1,7 @@
 #include "backends/sim/worker.hpp"
 
+#include <system_error>
+
 #include "heddle/backend/guard.hpp"
 
 namespace heddle::sim {
@@ -27,7 +29,11 @@ Worker::~Worker() {
 
 Ticket Worker::submit(Ticket after, Job job) {
     const std::lock_guard guard(lock_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    try {
+        if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+        throw std::system_error(error.code(), "the stream's thread cannot be started");
+    }
     entries_.push_back({std::move(after), std::move(job)});
     arrived_.notify_all();
     return {progress_, ++submitted_};

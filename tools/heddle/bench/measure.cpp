@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,12 +46,14 @@ double run_together(int threads, const std::function<void(int)>& body) {
     };
     {
         std::vector<std::jthread> others;
+        others.reserve(count);
         try {
             for (std::size_t i = 1; i < count; ++i) others.emplace_back(run, i);
-        } catch (...) {
+        } catch (const std::system_error& error) {
             is_given_up = true;  // with fewer threads it would be another measurement
             waiting = 0;
-            throw;
+            throw std::system_error(error.code(), text("thread ", others.size() + 1, " of ", count,
+                                                       " cannot be started"));
         }
         run(0);
     }
