@@ -152,8 +152,12 @@ bool ggml_backend_offload_op(ggml_backend_t backend, const ggml_tensor* op) {
 // ---- events ------------------------------------------------------------------------------------
 
 ggml_backend_event_t ggml_backend_event_new(ggml_backend_dev_t device) {
-    if (device == nullptr) return nullptr;
-    return capi::made_or_null([&]() -> Result<Event*> { return make_event(*device); });
+    // A device without events is no failure; one that has them and gives none is.
+    if (device == nullptr || device->iface.event_new == nullptr) return nullptr;
+    return capi::made_or_null([&]() -> Result<Event*> {
+        if (Event* made = make_event(*device)) return made;
+        return failure(Errc::device, "device '", name_of(*device), "' could not make an event");
+    });
 }
 
 void ggml_backend_event_free(ggml_backend_event_t event) { free_event(event); }

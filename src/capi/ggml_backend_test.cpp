@@ -66,6 +66,18 @@ TEST_F(BackendApi, SaysWithStatusesAndNullsWhatWentWrong) {
     EXPECT_EQ(ggml_backend_cpu_buffer_from_ptr(nullptr, 8), nullptr);
 }
 
+TEST_F(BackendApi, ADeviceThatMakesNoEventIsToldOfUnlessItHasNone) {
+    fake.device.iface.event_new = [](ggml_backend_dev_t) -> ggml_backend_event_t {
+        return nullptr;
+    };
+    EXPECT_EQ(ggml_backend_event_new(&fake.device), nullptr);
+    EXPECT_STREQ(heddle_last_error(), "device 'FAKE0' could not make an event");
+    heddle_clear_error();
+    fake.device.iface.event_new = nullptr;
+    EXPECT_EQ(ggml_backend_event_new(&fake.device), nullptr);
+    EXPECT_STREQ(heddle_last_error(), "");
+}
+
 TEST_F(BackendApi, FunctionsWithoutAResultLeaveTheSentence) {
     float value = 0;
     ggml_backend_tensor_set(nullptr, &value, 0, 4);
