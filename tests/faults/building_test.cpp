@@ -1,4 +1,4 @@
-// Building graphs while allocations fail.
+// Building graphs while calls to the system fail.
 
 #include <gtest/gtest.h>
 
@@ -112,7 +112,7 @@ void build_graphs(Run& run) {
     run.done("printing", [&] { ggml_graph_print(graph); });
 }
 
-TEST(AllocationFaults, BuildingGraphs) { sweep(build_graphs); }
+TEST(Sweep, BuildingGraphs) { sweep(build_graphs); }
 
 /// What failing calls say, without memory to say it in.
 void make_mistakes(Run& run) {
@@ -130,7 +130,7 @@ void make_mistakes(Run& run) {
     run.expect("the graph says why", *heddle_last_error() != '\0');
 }
 
-TEST(AllocationFaults, BuildingThatIsRefused) { sweep(make_mistakes); }
+TEST(Sweep, BuildingThatIsRefused) { sweep(make_mistakes); }
 
 }  // namespace
 }  // namespace heddle::faults

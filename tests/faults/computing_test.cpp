@@ -1,4 +1,5 @@
-// Computing on the processor while allocations fail: streams, thread pools, plans, comparisons.
+// Computing on the processor while calls to the system fail: streams, thread pools, plans,
+// comparisons.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ void compute_with_own_pool(Run& run) {
     model.check(run);
 }
 
-TEST(AllocationFaults, ComputingWithAPool) { sweep(compute_with_own_pool); }
+TEST(Sweep, ComputingWithAPool) { sweep(compute_with_own_pool); }
 
 void compute_with_shared_pool(Run& run) {
     const ggml_backend_ptr stream = make_stream(run);
@@ -60,7 +61,7 @@ void compute_with_shared_pool(Run& run) {
     model.check(run);
 }
 
-TEST(AllocationFaults, ComputingWithThePoolOfTheProcess) { sweep(compute_with_shared_pool); }
+TEST(Sweep, ComputingWithThePoolOfTheProcess) { sweep(compute_with_shared_pool); }
 
 void compute_plan(Run& run) {
     const ggml_backend_ptr stream = make_stream(run);
@@ -77,7 +78,7 @@ void compute_plan(Run& run) {
     }
 }
 
-TEST(AllocationFaults, ComputingPlans) { sweep(compute_plan); }
+TEST(Sweep, ComputingPlans) { sweep(compute_plan); }
 
 void copy_and_compare(Run& run) {
     const ggml_backend_ptr first = make_stream(run), second = make_stream(run);
@@ -109,7 +110,7 @@ void copy_and_compare(Run& run) {
     model.check(run);
 }
 
-TEST(AllocationFaults, CopyingAndComparing) { sweep(copy_and_compare); }
+TEST(Sweep, CopyingAndComparing) { sweep(copy_and_compare); }
 
 }  // namespace
 }  // namespace heddle::faults

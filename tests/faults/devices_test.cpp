@@ -1,4 +1,4 @@
-// Device memory, copies, events and work in the background while allocations fail.
+// Device memory, copies, events and work in the background while calls to the system fail.
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
-#include "heddle/sim.h"
+#include "tests/faults/faulty_devices.hpp"
 #include "tests/faults/small_model.hpp"
 #include "tests/faults/sweep.hpp"
 
@@ -45,18 +45,7 @@ void use_host_buffers(Run& run) {
     run.done("clearing", [&] { ggml_backend_buffer_clear(first.get(), 0); });
 }
 
-TEST(AllocationFaults, HostBuffers) { sweep(use_host_buffers); }
-
-ggml_backend_dev_t simulated(std::size_t index) {
-    return ggml_backend_reg_dev_get(ggml_backend_sim_reg(), index);
-}
-
-/// Two devices that keep no record of what they do: it would look like blocks left over.
-void configure_devices() {
-    const auto configure = reinterpret_cast<heddle_backend_configure_t>(
-        ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
-    ASSERT_TRUE(configure("devices=2,mem=16M")) << heddle_last_error();
-}
+TEST(Sweep, HostBuffers) { sweep(use_host_buffers); }
 
 void use_devices(Run& run) {
     const ggml_backend_ptr first(
@@ -79,10 +68,7 @@ void use_devices(Run& run) {
     model.check(run);
 }
 
-TEST(AllocationFaults, DevicesAndEvents) {
-    configure_devices();
-    sweep(use_devices);
-}
+TEST(Sweep, DevicesAndEvents) { sweep_with_devices(use_devices); }
 
 void copy_in_the_background(Run& run) {
     const ggml_backend_ptr first(
@@ -121,10 +107,7 @@ void copy_in_the_background(Run& run) {
     run.expect_near("what was sent is received", received, sent);
 }
 
-TEST(AllocationFaults, CopiesInTheBackground) {
-    configure_devices();
-    sweep(copy_in_the_background);
-}
+TEST(Sweep, CopiesInTheBackground) { sweep_with_devices(copy_in_the_background); }
 
 }  // namespace
 }  // namespace heddle::faults

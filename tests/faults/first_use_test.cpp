@@ -1,12 +1,12 @@
 // What is made when it is first asked for - lists of kernels, registrations, pools, tables - while
 // allocations fail. Every attempt needs a process of its own.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -19,8 +19,8 @@
 namespace heddle::faults {
 namespace {
 
-constexpr char kNumberVariable[] = "HEDDLE_TEST_FAULT";
-constexpr long kMostAllocations = 5000;
+constexpr char kPointVariable[] = "HEDDLE_TEST_FAULT";  // "KIND NUMBER"
+constexpr long kMostPoints = 5000;
 
 /// Touches everything once.
 void use_everything(Run& run) {
@@ -49,14 +49,15 @@ void use_everything(Run& run) {
     run.expect("the result is there", model.result()->data != nullptr);
 }
 
-/// Runs this program again with allocation `number` failing; gives its exit status, -1 for a crash.
-int run_alone(long number) {
-    const std::string value = std::to_string(number);
+/// Runs this program again with that point failing; gives its exit status, -1 for a crash.
+int run_alone(Kind kind, long number) {
+    const std::string point = std::to_string(static_cast<int>(kind)) + " " + std::to_string(number);
     const pid_t child = fork();
     if (child == 0) {
-        setenv(kNumberVariable, value.c_str(), 1);
-        execl("/proc/self/exe", "faults_test", "--gtest_filter=FirstUse.Alone",
-              static_cast<char*>(nullptr));
+        setenv(kPointVariable, point.c_str(), 1);
+        const int nothing = open("/dev/null", O_WRONLY);
+        dup2(nothing, STDOUT_FILENO);
+        execl("/proc/self/exe", "faults_test", static_cast<char*>(nullptr));
         _exit(127);
     }
     int status = 0;
@@ -64,24 +65,34 @@ int run_alone(long number) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(FirstUse, Alone) {
-    const char* number = std::getenv(kNumberVariable);
-    if (number == nullptr) GTEST_SKIP() << "started by the next test";
-    std::_Exit(first_use(use_everything, std::atol(number)));
+/// In a program that was started by the test below: runs the scenario and leaves.
+class Alone : public testing::Environment {
+    void SetUp() override {
+        const char* point = std::getenv(kPointVariable);
+        if (point == nullptr) return;
+        char* rest = nullptr;
+        const auto kind = static_cast<Kind>(std::strtol(point, &rest, 10));
+        std::_Exit(first_use(use_everything, kind, std::strtol(rest, nullptr, 10)));
+    }
+};
+
+[[maybe_unused]] testing::Environment* const alone =
+    testing::AddGlobalTestEnvironment(new Alone);  // GoogleTest deletes it
+
+class FirstUse : public testing::TestWithParam<Kind> {};
+
+TEST_P(FirstUse, SurvivesEveryFailure) {
+    int failures = 0;
+    for (long number = 1; number < kMostPoints && failures < 5; ++number) {
+        const int status = run_alone(GetParam(), number);
+        if (status == nothing_failed) return record_points(GetParam(), number - 1);
+        EXPECT_EQ(status, survived) << name_of(GetParam()) << " " << number << ", " << ++failures;
+    }
+    FAIL() << "no end after " << kMostPoints << " points, or too many failures";
 }
 
-TEST(FirstUse, SurvivesEveryFailure) {
-    int failures = 0;
-    for (long number = 1; number < kMostAllocations && failures < 5; ++number) {
-        const int status = run_alone(number);
-        if (status == nothing_failed) {
-            std::printf("first use: %ld allocations\n", number - 1);
-            return;
-        }
-        EXPECT_EQ(status, survived) << "allocation " << number << ", " << ++failures;
-    }
-    FAIL() << "no end after " << kMostAllocations << " allocations, or too many failures";
-}
+INSTANTIATE_TEST_SUITE_P(EveryKind, FirstUse, testing::ValuesIn(kSystemKinds),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace heddle::faults

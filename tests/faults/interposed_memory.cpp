@@ -1,12 +1,12 @@
-#include "tests/faults/allocation_faults.hpp"
-
-#include <execinfo.h>
-#include <unistd.h>
+// Memory that is not to be had. What `operator new` and everybody else calls: the program's own
+// functions come before those of any library.
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
+#include <cstdlib>
+
+#include "tests/faults/fault_points.hpp"
 
 // The allocator of glibc under its inner names, which stay reachable when the outer ones are
 // replaced. Asking the dynamic linker for them instead would allocate.
@@ -21,25 +21,10 @@ void __libc_free(void* block);
 namespace heddle::faults {
 namespace {
 
-constexpr int kMostFrames = 40;
-
-std::atomic<bool> armed{false};
-std::atomic<bool> sticky{false};
-std::atomic<long> left{0};
 std::atomic<long> live{0};
-std::atomic<bool> has_fired{false};
-void* frames[kMostFrames];
-int frame_count = 0;
 
-/// Counts an allocation; true if it is to fail.
-bool strikes() {
-    if (!armed.load(std::memory_order_relaxed)) return false;
-    const long now = left.fetch_sub(1) - 1;
-    if (now > 0 || (now < 0 && !sticky.load(std::memory_order_relaxed))) return false;
-    if (now == 0) {
-        frame_count = backtrace(frames, kMostFrames);
-        has_fired.store(true);
-    }
+bool fails() {
+    if (!strikes(Kind::memory)) return false;
     errno = ENOMEM;
     return true;
 }
@@ -51,37 +36,19 @@ void* counted(void* block) {
 
 }  // namespace
 
-void arm(long number, Fault fault) {
-    sticky.store(fault == Fault::from_then_on);
-    left.store(number);
-    has_fired.store(false);
-    armed.store(true);
-}
-
-void disarm() { armed.store(false); }
-bool fired() { return has_fired.load(); }
 long live_blocks() { return live.load(); }
-
-void print_failed_allocation() {
-    if (!fired()) return;
-    constexpr char kTitle[] = "the allocation that failed:\n";
-    if (write(STDERR_FILENO, kTitle, sizeof kTitle - 1) < 0) return;
-    backtrace_symbols_fd(frames, frame_count, STDERR_FILENO);
-}
 
 }  // namespace heddle::faults
 
-// What `operator new` and everybody else calls. The program's own functions come before those of
-// any library.
 extern "C" {
 
 using heddle::faults::counted;
-using heddle::faults::strikes;
+using heddle::faults::fails;
 
-void* malloc(std::size_t size) { return strikes() ? nullptr : counted(__libc_malloc(size)); }
+void* malloc(std::size_t size) { return fails() ? nullptr : counted(__libc_malloc(size)); }
 
 void* calloc(std::size_t count, std::size_t size) {
-    return strikes() ? nullptr : counted(__libc_calloc(count, size));
+    return fails() ? nullptr : counted(__libc_calloc(count, size));
 }
 
 void* realloc(void* block, std::size_t size) {
@@ -89,13 +56,13 @@ void* realloc(void* block, std::size_t size) {
         free(block);
         return nullptr;
     }
-    if (strikes()) return nullptr;
+    if (fails()) return nullptr;
     void* moved = __libc_realloc(block, size);
     return block == nullptr ? counted(moved) : moved;
 }
 
 void* memalign(std::size_t alignment, std::size_t size) {
-    return strikes() ? nullptr : counted(__libc_memalign(alignment, size));
+    return fails() ? nullptr : counted(__libc_memalign(alignment, size));
 }
 
 void* aligned_alloc(std::size_t alignment, std::size_t size) { return memalign(alignment, size); }

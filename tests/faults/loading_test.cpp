@@ -1,4 +1,4 @@
-// Model files and quantisation while allocations fail.
+// Model files and quantisation while calls to the system fail.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -105,7 +105,7 @@ void write_and_read_file(Run& run) {
                [](gguf_init_params params) { return gguf_init_from_file(file_name(), params); });
 }
 
-TEST(AllocationFaults, LoadingFiles) {
+TEST(Sweep, LoadingFiles) {
     file_name(), values();
     sweep(write_and_read_file);
 }
@@ -131,7 +131,7 @@ void write_and_read_memory(Run& run) {
     run.expect("one is gone", gguf_get_n_kv(copy.get()) == 3);
 }
 
-TEST(AllocationFaults, LoadingFromMemory) {
+TEST(Sweep, LoadingFromMemory) {
     values();
     sweep(write_and_read_memory);
 }
@@ -147,7 +147,7 @@ void read_a_broken_file(Run& run) {
     run.expect("the reason is told", *heddle_last_error() != '\0');
 }
 
-TEST(AllocationFaults, LoadingWhatIsBroken) { sweep(read_a_broken_file); }
+TEST(Sweep, LoadingWhatIsBroken) { sweep(read_a_broken_file); }
 
 void quantize(Run& run) {
     constexpr std::int64_t kLong = 256;
@@ -170,7 +170,7 @@ void quantize(Run& run) {
     ggml_quantize_free();
 }
 
-TEST(AllocationFaults, Quantizing) { sweep(quantize); }
+TEST(Sweep, Quantizing) { sweep(quantize); }
 
 }  // namespace
 }  // namespace heddle::faults

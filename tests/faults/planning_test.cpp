@@ -1,4 +1,4 @@
-// Giving memory to graphs and contexts while allocations fail.
+// Giving memory to graphs and contexts while calls to the system fail.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ void allocate_graph(Run& run) {
                [&] { return ggml_gallocr_alloc_graph(allocator.get(), graph); });
 }
 
-TEST(AllocationFaults, PlanningGraphs) { sweep(allocate_graph); }
+TEST(Sweep, PlanningGraphs) { sweep(allocate_graph); }
 
 void allocate_context(Run& run) {
     const SmallModel model(run);
@@ -46,7 +46,7 @@ void allocate_context(Run& run) {
     }
 }
 
-TEST(AllocationFaults, PlanningContexts) { sweep(allocate_context); }
+TEST(Sweep, PlanningContexts) { sweep(allocate_context); }
 
 }  // namespace
 }  // namespace heddle::faults

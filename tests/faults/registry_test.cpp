@@ -1,4 +1,4 @@
-// Backends listed, loaded, reported and unloaded while allocations fail.
+// Backends listed, loaded, reported and unloaded while calls to the system fail.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "ggml-backend.h"
 #include "heddle/plugins.h"
-#include "tests/faults/allocation_faults.hpp"
+#include "tests/faults/fault_points.hpp"
 #include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
@@ -29,7 +29,7 @@ void list_backends(Run& run) {
     run.expect("its status", info.status == HEDDLE_PLUGIN_BUILT_IN);
 }
 
-TEST(AllocationFaults, ListingBackends) { sweep(list_backends); }
+TEST(Sweep, ListingBackends) { sweep(list_backends); }
 
 const char* plugin_file() {
     static const std::string path = std::string(HEDDLE_TEST_PLUGINS) + "/good.so";
@@ -68,7 +68,7 @@ void load_plugin(Run& run) {
                [] { return status_of_plugin(HEDDLE_PLUGIN_REJECTED) == HEDDLE_PLUGIN_UNLOADED; });
 }
 
-TEST(AllocationFaults, LoadingPlugins) {
+TEST(Sweep, LoadingPlugins) {
     plugin_file();
     sweep(load_plugin);
 }
@@ -78,7 +78,7 @@ void load_directory(Run& run) {
     run.expect("nothing of that name", ggml_backend_dev_by_name("no such device") == nullptr);
 }
 
-TEST(AllocationFaults, LoadingADirectory) { sweep(load_directory); }
+TEST(Sweep, LoadingADirectory) { sweep(load_directory); }
 
 }  // namespace
 }  // namespace heddle::faults

@@ -3,14 +3,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "tests/faults/allocation_faults.hpp"
+#include "tests/faults/faulty_devices.hpp"
+#include "tests/faults/held.hpp"
 
 namespace heddle::faults {
 namespace {
@@ -21,7 +26,10 @@ constexpr unsigned kMostSeconds = 60;
 /// After so many failures of one sweep the rest says nothing new.
 constexpr int kMostFailures = 5;
 
-/// One way through all allocations.
+/// All points up to this one, whatever the hurry.
+constexpr long kFirstPoints = 400;
+
+/// One way through all points of a kind.
 struct Pass {
     const char* name;
     Fault fault;
@@ -34,16 +42,39 @@ constexpr Pass kPasses[] = {
     {"fails from then on", Fault::from_then_on, Answer::gives_up},
 };
 
+/// A copy or a node fails once; a device that is lost stays so.
+bool applies(const Pass& pass, Kind kind) {
+    if (!is_planned(kind)) return true;
+    return (pass.fault == Fault::from_then_on) == (kind == Kind::device_lost);
+}
+
 const char* current_pass = "";
+const char* current_kind = "";
 long current_number = 0;
+bool planned_failure = false;
+
+bool begin_fault(Kind kind, long number, Fault fault) {
+    planned_failure = is_planned(kind) && plan_failure(kind, number);
+    if (is_planned(kind)) return planned_failure;
+    arm(kind, number, fault);
+    return true;
+}
+
+void end_fault() {
+    disarm();
+    if (planned_failure) mend_devices();
+}
+
+bool has_failed() { return planned_failure || fired(); }
 
 /// Says where a crash or a hang happened before it ends the program as it would have.
 void tell_and_die(int signal) {
+    disarm();
     char line[200];
-    const int length = std::snprintf(line, sizeof line, "signal %d at allocation %ld (%s)\n",
-                                     signal, current_number, current_pass);
+    const int length = std::snprintf(line, sizeof line, "signal %d at %s %ld (%s)\n", signal,
+                                     current_kind, current_number, current_pass);
     if (length > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(length)) > 0) {
-        print_failed_allocation();
+        print_failed_point();
     }
     std::signal(signal, SIG_DFL);
     std::raise(signal);
@@ -55,7 +86,7 @@ void prepare() {
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     ggml_log_set(ignore_message, nullptr);
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGALRM}) std::signal(signal, tell_and_die);
-    arm(1, Fault::once);  // the first backtrace loads the unwinder
+    arm(Kind::memory, 1, Fault::once);  // the first backtrace loads the unwinder
     std::free(std::malloc(1));
     disarm();
 }
@@ -68,44 +99,117 @@ bool completes(Scenario scenario, Answer answer) {
         return true;
     } catch (const GaveUp&) {
     } catch (const std::exception& exception) {
-        disarm();
+        end_fault();
         ADD_FAILURE() << "an exception came out of the library: " << exception.what();
-        print_failed_allocation();
+        print_failed_point();
     }
     return false;
 }
 
 /// What the first use of a thing allocates and keeps, the first failure included, is there
 /// afterwards.
-void warm_up(Scenario scenario) {
+void warm_up(Scenario scenario, Kind kind) {
     current_pass = "nothing fails";
     EXPECT_TRUE(completes(scenario, Answer::gives_up));
     current_pass = "warming up";
-    arm(1, Fault::once);
-    completes(scenario, Answer::gives_up);
-    disarm();
+    if (begin_fault(kind, 1, Fault::once)) completes(scenario, Answer::gives_up);
+    end_fault();
     EXPECT_TRUE(completes(scenario, Answer::gives_up));
 }
 
-/// One faulty run and the one after it. False when no allocation was left to fail.
-bool strike(Scenario scenario, const Pass& pass, long number) {
-    const long blocks = live_blocks();
+/// One faulty run and the one after it. False when no point was left to fail.
+bool strike(Scenario scenario, Kind kind, const Pass& pass, long number) {
+    const Held before = Held::now();
     current_number = number;
     alarm(kMostSeconds);
-    arm(number, pass.fault);
+    if (!begin_fault(kind, number, pass.fault)) return false;
     completes(scenario, pass.answer);
-    disarm();
+    const bool has_struck = has_failed();
+    end_fault();
     EXPECT_TRUE(completes(scenario, Answer::gives_up)) << "after the fault";
     alarm(0);
-    EXPECT_EQ(live_blocks(), blocks) << "blocks are left over";
-    return fired();
+    const Held after = held_after(before);
+    EXPECT_EQ(after.difference_to(before), "") << "something is left over";
+    return has_struck;
 }
+
+/// All points of one kind, each in one way. Gives how many there were to fail.
+long sweep_pass(Scenario scenario, Kind kind, const Pass& pass, int& failures) {
+    current_pass = pass.name;
+    long struck = 0;
+    const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
+    for (long number = 1; failures < kMostFailures; number = next_point(number, kFirstPoints)) {
+        SCOPED_TRACE(std::string(pass.name) + ", " + name_of(kind) + " " + std::to_string(number));
+        const int before = result->total_part_count();
+        const bool is_left = strike(scenario, kind, pass, number);
+        if (result->total_part_count() != before) {
+            ++failures;
+            print_failed_point();
+        }
+        if (!is_left) break;
+        ++struck;
+    }
+    return struck;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+struct Row {
+    std::string scenario;
+    Kind kind;
+    long points;
+};
+
+/// Prints what was done when all tests are.
+class Table : public testing::Environment {
+public:
+    void add(Row row) { rows_.push_back(std::move(row)); }
+
+    void TearDown() override {
+        if (rows_.empty()) return;
+        long sum = 0;
+        std::printf("%-50s %-14s %8s\n", "scenario", "kind", "points");
+        for (const Row& row : rows_) {
+            std::printf("%-50s %-14s %8ld\n", row.scenario.c_str(), name_of(row.kind), row.points);
+            sum += row.points;
+        }
+        std::printf("%-50s %-14s %8ld\n", "all", "", sum);
+    }
+
+private:
+    std::vector<Row> rows_;
+};
+
+Table* const table = [] {
+    auto* made = new Table;  // GoogleTest deletes it
+    testing::AddGlobalTestEnvironment(made);
+    return made;
+}();
 
 }  // namespace
 
+void record_points(Kind kind, long points) {
+    if (points == 0) return;
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    table->add({std::string(test.test_suite_name()) + "." + test.name(), kind, points});
+    std::string key = name_of(kind);
+    std::ranges::replace(key, ' ', '_');
+    testing::Test::RecordProperty(key, std::to_string(points));
+}
+
+long next_point(long number, long all_below) {
+    static const bool is_full = [] {
+        const char* asked = std::getenv("HEDDLE_SWEEP");
+        return asked != nullptr && std::string_view(asked) == "full";
+    }();
+    constexpr long kSlower = 16;  // steps grow by a sixteenth of the way behind them
+    if (is_full || number < all_below) return number + 1;
+    return number + 1 + (number - all_below) / kSlower;
+}
+
 void Run::expect(const char* what, bool holds) {
     if (holds) return;
-    disarm();
+    end_fault();
     ADD_FAILURE() << what;
     throw GaveUp{};
 }
@@ -120,26 +224,31 @@ void Run::expect_near(const char* what, std::span<const float> values,
 }
 
 void Run::failed(const char* what) {
-    if (!fired()) {
-        disarm();
-        ADD_FAILURE() << what << " failed though no allocation did: " << heddle_last_error();
+    if (!has_failed()) {
+        end_fault();
+        ADD_FAILURE() << what << " failed though nothing was made to: " << heddle_last_error();
         throw GaveUp{};
     }
-    expect("a failure left no sentence", *heddle_last_error() != '\0');
+    if (*heddle_last_error() == '\0') {
+        end_fault();
+        ADD_FAILURE() << what << " failed and left no sentence";
+        throw GaveUp{};
+    }
     if (answer_ == Answer::gives_up) throw GaveUp{};
 }
 
 void Run::failed_again(const char* what) {
-    disarm();
+    end_fault();
     ADD_FAILURE() << what << " failed again: " << heddle_last_error();
     throw GaveUp{};
 }
 
-FirstUse first_use(Scenario scenario, long number) {
+FirstUse first_use(Scenario scenario, Kind kind, long number) {
     prepare();
+    current_kind = name_of(kind);
     current_number = number;
     alarm(kMostSeconds);
-    arm(number, Fault::once);
+    arm(kind, number, Fault::once);
     completes(scenario, Answer::gives_up);
     disarm();
     if (!fired()) return nothing_failed;
@@ -147,26 +256,31 @@ FirstUse first_use(Scenario scenario, long number) {
                                                                                  : went_wrong;
 }
 
-void sweep(Scenario scenario) {
+void sweep(Scenario scenario, std::span<const Kind> kinds) {
     prepare();
     int failures = 0;
-    warm_up(scenario);
-    for (const Pass& pass : kPasses) {
-        current_pass = pass.name;
-        long number = 1;
-        for (bool is_left = true; is_left && failures < kMostFailures; ++number) {
-            SCOPED_TRACE(std::string(pass.name) + ", allocation " + std::to_string(number));
-            const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
-            const int before = result->total_part_count();
-            is_left = strike(scenario, pass, number);
-            if (result->total_part_count() == before) continue;
-            ++failures;
-            print_failed_allocation();
+    for (const Kind kind : kinds) {
+        current_kind = name_of(kind);
+        warm_up(scenario, kind);
+        long points = 0;
+        for (const Pass& pass : kPasses) {
+            if (applies(pass, kind)) points += sweep_pass(scenario, kind, pass, failures);
         }
-        std::printf("%s: %ld allocations\n", pass.name, number - 2);
+        record_points(kind, points);
     }
     ggml_log_set(nullptr, nullptr);
     heddle_set_error_mode(HEDDLE_ERROR_MODE_ABORT);
+}
+
+void sweep_with_devices(Scenario scenario) {
+    configure_devices(true);
+    prepare();
+    current_kind = "no kind";
+    EXPECT_TRUE(completes(scenario, Answer::gives_up));
+    take_record();
+    configure_devices();
+    sweep(scenario);
+    sweep(scenario, kDeviceKinds);
 }
 
 }  // namespace heddle::faults

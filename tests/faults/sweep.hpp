@@ -1,4 +1,4 @@
-/// Runs a scenario again and again, each time with another allocation failing.
+/// Runs a scenario again and again, each time with another point failing.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 
 #include "ggml.h"
 #include "heddle/heddle.h"
+#include "tests/faults/fault_points.hpp"
 
 namespace heddle::faults {
 
@@ -79,16 +80,26 @@ private:
 
 using Scenario = void (*)(Run& run);
 
-/// Runs `scenario` with its first, second, ... allocation failing, until none fails any more; for
-/// allocations that fail once and for memory that stays used up, for callers who give up and for
+/// Runs `scenario` with its first, second, ... point of each kind failing, until none fails any
+/// more; for points that fail once and for those that stay failed, for callers who give up and for
 /// those who try again. Each time it must report the failure or succeed all the same, leave nothing
-/// allocated, and afterwards run as if nothing had been.
-void sweep(Scenario scenario);
+/// behind (blocks, mappings, descriptors, threads), and afterwards run as if nothing had been.
+void sweep(Scenario scenario, std::span<const Kind> kinds = kSystemKinds);
+
+/// The same for the points of the devices as well; makes these anew.
+void sweep_with_devices(Scenario scenario);
 
 /// What became of a scenario in a process that has used nothing of the library before.
 enum FirstUse { survived = 0, went_wrong = 1, nothing_failed = 2 };
 
-/// Runs `scenario` with its `number`-th allocation failing, and once more with none.
-FirstUse first_use(Scenario scenario, long number);
+/// Runs `scenario` with its `number`-th point of that kind failing, and once more with none.
+FirstUse first_use(Scenario scenario, Kind kind, long number);
+
+/// The point after `number` in a sweep that is to end soon: all of the first ones, then fewer and
+/// fewer. HEDDLE_SWEEP=full asks for all.
+long next_point(long number, long all_below);
+
+/// For the table at the end, and as a property of the running test.
+void record_points(Kind kind, long points);
 
 }  // namespace heddle::faults
