@@ -1,8 +1,6 @@
 #include "backends/cpu/hbm_buffer.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #if defined(__linux__)
@@ -41,8 +39,7 @@ private:
 };
 
 CpuList read_list(const std::string& path) {
-    std::ifstream file(path);
-    return parse_cpu_list(std::string(std::istreambuf_iterator<char>(file), {})).value_or({});
+    return parse_cpu_list(read_file(path)).value_or({});
 }
 
 bool has_memory_without_cpus() {

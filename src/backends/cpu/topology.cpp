@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 #if defined(__linux__)
@@ -30,12 +29,6 @@ std::string_view trim(std::string_view text) {
     return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-/// All of a file of the kernel; empty if there is none.
-std::string read_file(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Result<int> parse_number(std::string_view text) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -47,6 +40,13 @@ Result<int> parse_number(std::string_view text) {
 }
 
 }  // namespace
+
+std::string read_file(const std::string& path) {
+    std::ifstream file(path);
+    std::string text;
+    std::getline(file, text, '\0');  // keeps to itself what the buffer throws if reading fails
+    return file.bad() ? "" : text;
+}
 
 Result<CpuList> parse_cpu_list(std::string_view text) {
     CpuList cpus;

@@ -12,6 +12,9 @@ namespace heddle::cpu {
 
 using CpuList = std::vector<int>;  ///< numbers of processors, ascending
 
+/// All of a file of the kernel; empty if there is none, or it cannot be read.
+std::string read_file(const std::string& path);
+
 /// A processor list as the kernel writes it: "0-3,8,10-11". An empty text is an empty list.
 Result<CpuList> parse_cpu_list(std::string_view text);
 

@@ -55,6 +55,11 @@ TEST_F(FakeSystem, NodesAreThoseOnlineThatHaveProcessors) {
     EXPECT_EQ(nodes[1].cpus, (CpuList{2, 3}));
 }
 
+TEST_F(FakeSystem, WhatCanBeOpenedButNotReadIsEmpty) {
+    EXPECT_EQ(read_file(root), "") << "a directory";
+    EXPECT_EQ(read_cpu_quota(root), 0);
+}
+
 TEST_F(FakeSystem, WithoutFilesThereAreNoNodes) { EXPECT_TRUE(read_numa_nodes(root).empty()); }
 
 TEST_F(FakeSystem, QuotasAreRoundedUp) {
