@@ -27,16 +27,30 @@ Worker::~Worker() {
     if (thread_.joinable()) thread_.join();
 }
 
-Ticket Worker::submit(Ticket after, Job job) {
-    const std::lock_guard guard(lock_);
+/// False if the system has no thread for it.
+bool Worker::has_thread() {
+    if (thread_.joinable()) return true;
     try {
-        if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& error) {
-        throw std::system_error(error.code(), "the stream's thread cannot be started");
+        thread_ = std::thread([this] { run(); });
+        return true;
+    } catch (const std::system_error&) {
+        return false;
     }
-    entries_.push_back({std::move(after), std::move(job)});
-    arrived_.notify_all();
-    return {progress_, ++submitted_};
+}
+
+Ticket Worker::submit(Ticket after, Job job) {
+    Entry entry{std::move(after), std::move(job)};
+    std::unique_lock guard(lock_);
+    if (has_thread()) {
+        entries_.push_back(std::move(entry));
+        arrived_.notify_all();
+        return {progress_, ++submitted_};
+    }
+    // It is done here and now: there was no thread for those before it either, so they are done.
+    const Ticket ticket{progress_, ++submitted_};
+    guard.unlock();
+    perform(std::move(entry));
+    return ticket;
 }
 
 Ticket Worker::last() const {
@@ -72,14 +86,18 @@ void Worker::run() {
             entry = std::move(entries_.front());
             entries_.pop_front();
         }
-        entry.after.wait();
-        if (entry.job) {
-            auto done = plugin::attempt([&] { return entry.job(); });
-            if (!done) keep(std::move(done).error());
-        }
-        entry = {};  // what the job holds is let go before anybody is told
-        progress_->advance();
+        perform(std::move(entry));
     }
+}
+
+void Worker::perform(Entry entry) {
+    entry.after.wait();
+    if (entry.job) {
+        auto done = plugin::attempt([&] { return entry.job(); });
+        if (!done) keep(std::move(done).error());
+    }
+    entry = {};  // what the job holds is let go before anybody is told
+    progress_->advance();
 }
 
 }  // namespace heddle::sim

@@ -55,7 +55,8 @@ public:
 
     bool is_stranded() const noexcept { return home_ != process_number(); }
 
-    /// Does `job` once `after` has been reached.
+    /// Does `job` once `after` has been reached: in the background, or before it returns where
+    /// the system has no thread.
     Ticket submit(Ticket after, Job job);
 
     /// All jobs submitted so far.
@@ -73,7 +74,9 @@ private:
         Job job;
     };
 
+    bool has_thread();
     void run();
+    void perform(Entry entry);
     void keep(Error error);
 
     const unsigned home_ = process_number();
