@@ -12,9 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 extern char** environ;  // NOLINT: the system's own declaration is optional
@@ -75,14 +75,9 @@ Result<Pipe> make_pipe() {
 /// The words this process was started with.
 Result<std::vector<std::string>> own_words() {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
-    const std::string all{std::istreambuf_iterator<char>(file), {}};
     std::vector<std::string> words;
-    for (std::size_t at = 0; at < all.size();) {
-        const std::size_t end = std::min(all.find('\0', at), all.size());
-        words.push_back(all.substr(at, end - at));
-        at = end + 1;
-    }
-    if (words.empty()) return failure(Errc::io, "/proc/self/cmdline cannot be read");
+    for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+    if (words.empty() || file.bad()) return failure(Errc::io, "/proc/self/cmdline cannot be read");
     return words;
 }
 
@@ -114,13 +109,14 @@ bool read_into(std::string& text, int descriptor) {
     return size > 0 || (size < 0 && errno == EINTR);
 }
 
-void write_all(int descriptor, std::string_view text) {
+bool write_all(int descriptor, std::string_view text) {
     while (!text.empty()) {
         const ssize_t size = write(descriptor, text.data(), text.size());
         if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) return;  // nobody listens any more
+        if (size <= 0) return false;
         text.remove_prefix(static_cast<std::size_t>(size));
     }
+    return true;
 }
 
 std::string ending_text(int status) {
@@ -263,8 +259,16 @@ void become_child() {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-void begin_words() { write_all(STDERR_FILENO, {&kBeginWords, 1}); }
+void begin_words() { static_cast<void>(write_all(STDERR_FILENO, {&kBeginWords, 1})); }
 
-void report_line(const std::string& line) { write_all(Child::kReportDescriptor, line + '\n'); }
+void report_line(const std::string& line) {
+    if (write_all(Child::kReportDescriptor, line + '\n')) return;
+    // A report with a gap would be taken for the whole.
+    const char* const reason = std::strerror(errno);
+    for (const std::string_view words : {"a report cannot be written: ", reason, "\n"}) {
+        static_cast<void>(write_all(STDERR_FILENO, words));
+    }
+    std::_Exit(EXIT_FAILURE);
+}
 
 }  // namespace heddle::tool

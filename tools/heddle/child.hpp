@@ -71,7 +71,7 @@ void become_child();
 /// stream of errors itself, because the two pipes are read in no certain order.
 void begin_words();
 
-/// Sends a line to the process that started this one.
+/// Sends a line to the process that started this one. Ends this one where that cannot be done.
 void report_line(const std::string& line);
 
 }  // namespace heddle::tool
