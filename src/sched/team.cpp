@@ -73,11 +73,11 @@ bool Team::can_use(RunnerId id, BufferType& type) {
     for (const Answers& known : answers_) {
         if (known.type == &type) return known.of_runner[runner];
     }
-    Answers& fresh = answers_.emplace_back(Answers{&type, {}});
+    Answers fresh{&type, {}};  // kept when it is complete: memory may run out before
     for (const Runner& each : runners_) {
         fresh.of_runner.push_back(supports_buffer_type(*each.device, type));
     }
-    return fresh.of_runner[runner];
+    return answers_.emplace_back(std::move(fresh)).of_runner[runner];
 }
 
 }  // namespace heddle::sched
