@@ -5,8 +5,20 @@
 
 namespace heddle::sched {
 
+namespace {
+
+/// A failure is told to whoever waits for the stream.
+void wait_quietly(const Mark& mark) noexcept {
+    try {
+        static_cast<void>(wait_on_host(mark));
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory for the sentence
+    }
+}
+
+}  // namespace
+
 Watch::Watch(std::vector<Timing>& timings, const Program& program, std::size_t lanes)
-    : timings_(timings), program_(program), watchers_(lanes) {
+    : timings_(timings), program_(program), watchers_(lanes), followers_(lanes) {
     timings_.assign(program.actions.size(), {});
     for (std::size_t i = 0; i < timings_.size(); ++i) {
         timings_[i].action = static_cast<std::int32_t>(i);
@@ -61,23 +73,22 @@ void Watch::follow(Watcher& watcher) {
             item = std::move(watcher.items.front());
             watcher.items.pop_front();
         }
-        // A failure is told to whoever waits for the stream.
-        static_cast<void>(wait_on_host(item.begin));
+        wait_quietly(item.begin);
         of(item.action).start = now();
-        static_cast<void>(wait_on_host(item.end));
+        wait_quietly(item.end);
         of(item.action).end = now();
     }
 }
 
 /// Threads notice an end a little after it. What waited for it cannot have begun before, so its own
 /// beginning, noticed earlier, is nearer to the truth.
-void Watch::put_in_order() {
-    std::vector<double> next(watchers_.size(), now());  // beginning of what follows in each lane
+void Watch::put_in_order() noexcept {
+    std::ranges::fill(followers_, now());
     for (std::size_t i = timings_.size(); i-- > 0;) {
         const Action& action = program_.actions[i];
         Timing& timing = timings_[i];
         if (timing.skipped) continue;
-        double& follower = next[Lanes::number(action.runner, action.lane)];
+        double& follower = followers_[Lanes::number(action.runner, action.lane)];
         timing.end = std::max(timing.submitted, std::min(timing.end, follower));
         timing.start = std::max(timing.submitted, std::min(timing.start, timing.end));
         follower = timing.start;
@@ -88,7 +99,7 @@ void Watch::put_in_order() {
     }
 }
 
-void Watch::finish() {
+void Watch::finish() noexcept {
     for (const auto& watcher : watchers_) {
         if (watcher == nullptr || !watcher->thread.joinable()) continue;
         {

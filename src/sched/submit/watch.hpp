@@ -32,7 +32,7 @@ public:
     Result<> after(std::int32_t action, std::size_t lane, const Runner& runner, Stream& stream);
 
     /// Waits until all that was watched is done.
-    void finish();
+    void finish() noexcept;
 
 private:
     struct Item {
@@ -48,13 +48,14 @@ private:
     };
     bool start_watcher(std::size_t lane);
     void follow(Watcher& watcher);
-    void put_in_order();
+    void put_in_order() noexcept;
 
     const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::vector<Timing>& timings_;
     const Program& program_;
     Mark begin_;                                      ///< of the action being submitted
     std::vector<std::unique_ptr<Watcher>> watchers_;  ///< of each lane; null where there is nothing
+    std::vector<double> followers_;  ///< of each lane: beginning of what follows; for the end
 };
 
 }  // namespace heddle::sched
