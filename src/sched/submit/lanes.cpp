@@ -108,8 +108,9 @@ Result<> Lanes::wait_for_slot(RunnerId runner, Lane lane, RunnerId reader, int s
 Result<> Lanes::end_run(int slot, RunnerId& culprit) {
     const auto index = static_cast<std::size_t>(slot);
     while (slot_tails_.size() <= index) {
-        auto& tails = slot_tails_.emplace_back();
+        std::vector<Mark> tails;  // kept when there is one for each: memory may run out before
         for (const Runner& runner : team_.runners()) tails.push_back(make_mark(runner));
+        slot_tails_.push_back(std::move(tails));
     }
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
         const Queue& queue = queues_[number(id, Lane::compute)];

@@ -1,6 +1,7 @@
 #include "sched/submit/submit.hpp"
 
 #include <array>
+#include <exception>
 
 #include "runtime/buffer.hpp"
 #include "runtime/placement.hpp"
@@ -15,6 +16,16 @@ namespace {
 void take_old_failure(Stream& stream) {
     Graph nothing{};
     static_cast<void>(compute(stream, nothing));
+}
+
+/// What was submitted before memory ran out is under way, and is to be waited for like all that
+/// fails.
+Result<> submitted_by(Run& run) {
+    try {
+        return run.submit();
+    } catch (const std::exception&) {
+        return Error{Errc::out_of_memory, "out of memory"};
+    }
 }
 
 Result<bool> echoes(const Runner& runner) {
@@ -53,7 +64,7 @@ Result<> Submitter::run(const GraphIndex& index, Splits& splits, const Program& 
                         const RunOptions& options) {
     failed_ = kNobody;
     Run run(*state_, team_, index, splits, program, options);
-    auto submitted = run.submit();
+    auto submitted = submitted_by(run);
     if (submitted) return ok();
     auto failed = failed_with(std::move(submitted).error(), run.culprit());
     if (failed_ != kNobody && run.suspect() != kNobody && !answers(run.suspect())) {
