@@ -59,7 +59,12 @@ Result<> Lanes::wait(RunnerId runner, Lane lane, const Mark& mark) {
     return wait_in(stream(runner, lane), mark);
 }
 
-Result<> Lanes::begin_run(const std::vector<std::uint8_t>& used, RunnerId& culprit) {
+Result<> Lanes::begin_run(const std::vector<std::uint8_t>& used, int slot, RunnerId& culprit) {
+    while (slot_tails_.size() <= static_cast<std::size_t>(slot)) {
+        std::vector<Mark> tails;  // kept when there is one for each: memory may run out before
+        for (const Runner& runner : team_.runners()) tails.push_back(make_mark(runner));
+        slot_tails_.push_back(std::move(tails));
+    }
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
         for (const Lane lane : {Lane::compute, Lane::upload, Lane::download}) {
             Queue& queue = queues_[number(id, lane)];
@@ -107,11 +112,6 @@ Result<> Lanes::wait_for_slot(RunnerId runner, Lane lane, RunnerId reader, int s
 
 Result<> Lanes::end_run(int slot, RunnerId& culprit) {
     const auto index = static_cast<std::size_t>(slot);
-    while (slot_tails_.size() <= index) {
-        std::vector<Mark> tails;  // kept when there is one for each: memory may run out before
-        for (const Runner& runner : team_.runners()) tails.push_back(make_mark(runner));
-        slot_tails_.push_back(std::move(tails));
-    }
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
         const Queue& queue = queues_[number(id, Lane::compute)];
         if (blocks(id) || !queue.is_used) continue;

@@ -53,8 +53,9 @@ public:
 
     /// Notes how far everything has come that was queued so far, also by others on the runners'
     /// own streams. `used` has one flag for each runner: the others are not looked at unless they
-    /// were given something before.
-    Result<> begin_run(const std::vector<std::uint8_t>& used, RunnerId& culprit);
+    /// were given something before. Takes what memory the end of the run needs, so that no run fails
+    /// that is done.
+    Result<> begin_run(const std::vector<std::uint8_t>& used, int slot, RunnerId& culprit);
 
     /// Whether it is the first time in this run.
     bool enter(RunnerId runner, Lane lane);
@@ -71,7 +72,7 @@ public:
     /// Lets the lane wait for the last run that used `slot` on `reader`.
     Result<> wait_for_slot(RunnerId runner, Lane lane, RunnerId reader, int slot);
 
-    /// Notes that a run ends here that used `slot`.
+    /// Notes that the run ends here that began with `slot`.
     Result<> end_run(int slot, RunnerId& culprit);
 
     /// Waits for all lanes, even if one fails: the first failure is returned. With `own`, also for

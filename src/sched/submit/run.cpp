@@ -32,7 +32,7 @@ Result<> Run::begin() {
         watch_.emplace(*options_.timings, program_, state_.lanes.count());
     }
     RunnerId culprit = kNobody;
-    auto begun = state_.lanes.begin_run(state_.prepared.used, culprit);
+    auto begun = state_.lanes.begin_run(state_.prepared.used, options_.slot, culprit);
     if (!begun) fail(begun.error(), culprit);
     return begun;
 }
