@@ -208,7 +208,8 @@ GGML_API void ggml_opt_prepare_alloc(ggml_opt_context_t opt_ctx, struct ggml_con
 /// Gets memory for the next evaluation, with gradients if `backward`. Then write inputs and labels.
 GGML_API void ggml_opt_alloc(ggml_opt_context_t opt_ctx, bool backward);
 
-/// Evaluates, makes an optimiser step if one is due, and adds to `result`, which may be NULL.
+/// Evaluates, makes an optimiser step if one is due, and adds to `result`, which may be NULL. What
+/// failed counts for nothing, and is to be allocated again if it had begun.
 GGML_API void ggml_opt_eval(ggml_opt_context_t opt_ctx, ggml_opt_result_t result);
 
 /// Told after each batch; `t_start_us` is when the epoch began, in ggml_time_us().

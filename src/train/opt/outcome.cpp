@@ -1,5 +1,6 @@
 #include "train/opt/outcome.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -23,6 +24,15 @@ Result<> ggml_opt_result::check(const Kind& kind) const {
     }
     return invalid("result: losses are ", kind_->per_point ? "means" : "sums",
                    " so far, now there is a ", kind.per_point ? "mean" : "sum");
+}
+
+void ggml_opt_result::make_room(const Kind& kind) {
+    const auto grow = [](auto& list, std::size_t more) {
+        if (list.capacity() - list.size() >= more) return;
+        list.reserve(std::max(list.size() + more, 2 * list.size()));
+    };
+    grow(losses_, 1);
+    grow(predictions_, static_cast<std::size_t>(kind.batch));
 }
 
 void ggml_opt_result::add(const Kind& kind, float loss, std::span<const std::int32_t> predictions,

@@ -144,6 +144,7 @@ Outcome::Kind ggml_opt_context::kind() const {
 Result<> ggml_opt_context::evaluate(Outcome* outcome) {
     if (!is_ready_) return invalid("training: nothing is allocated to be evaluated");
     if (outcome != nullptr) HEDDLE_TRY(outcome->check(kind()));
+    if (outcome != nullptr) outcome->make_room(kind());
     if (phase_ == GGML_OPT_BUILD_TYPE_OPT) HEDDLE_TRY(set_values());
     is_ready_ = false;
     prepared_ = nullptr;
