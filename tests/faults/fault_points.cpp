@@ -17,6 +17,7 @@ std::atomic<Counter*> used{&own};
 void* frames[kMostFrames];
 int frame_count = 0;
 std::atomic<Kind> failed_kind{Kind::memory};
+std::atomic<int> report_file{-1};
 
 }  // namespace
 
@@ -42,6 +43,8 @@ void arm(Kind kind, long number, Fault fault) {
 void disarm() { used.load()->kind.store(Counter::kNothing); }
 bool fired() { return used.load()->fired.load(); }
 
+void set_report(int file) { report_file.store(file); }
+
 bool strikes(Kind kind) {
     Counter& counter = *used.load(std::memory_order_relaxed);
     if (counter.kind.load(std::memory_order_relaxed) != static_cast<int>(kind)) return false;
@@ -52,6 +55,8 @@ bool strikes(Kind kind) {
         failed_kind.store(kind);
         frame_count = backtrace(frames, kMostFrames);
         counter.fired.store(true);
+        const int report = report_file.load();
+        if (report >= 0) backtrace_symbols_fd(frames, frame_count, report);
     }
     return true;
 }

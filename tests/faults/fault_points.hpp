@@ -70,6 +70,9 @@ long live_blocks();
 /// Mappings that were made and not taken back yet.
 long live_mappings();
 
+/// Where to write, as soon as a point fails, who asked for it. Nowhere at first.
+void set_report(int file);
+
 /// Writes to standard error who asked for what failed first. Allocates nothing.
 void print_failed_point();
 

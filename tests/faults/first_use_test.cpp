@@ -13,6 +13,7 @@
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "heddle/plugins.h"
+#include "tests/faults/points_table.hpp"
 #include "tests/faults/small_model.hpp"
 #include "tests/faults/sweep.hpp"
 

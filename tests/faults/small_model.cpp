@@ -62,22 +62,23 @@ ggml_tensor* SmallModel::attention(Run& run, ggml_tensor* x) {
     return node(run, ggml_cont_2d, mixed, kWidth, kTokens);
 }
 
-void SmallModel::fill(Run& run) const {
+void SmallModel::set_values() const {
     std::array<float, 2 * kWidth * kWidth> values;
     unsigned seed = 1;
     for (ggml_tensor* tensor = ggml_get_first_tensor(context()); tensor != nullptr;
          tensor = ggml_get_next_tensor(context(), tensor)) {
         if (tensor->op != GGML_OP_NONE || tensor->type != GGML_TYPE_F32) continue;
         numbers(values, seed++);
-        run.done("filling weights",
-                 [&] { ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor)); });
+        ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
     }
     std::array<std::int32_t, kTokens> words{3, 1, 4, 1, 5, 9, 2, 6},
         positions{0, 1, 2, 3, 4, 5, 6, 7};
-    run.done("filling the words",
-             [&] { ggml_backend_tensor_set(words_, words.data(), 0, sizeof words); });
-    run.done("filling the positions",
-             [&] { ggml_backend_tensor_set(positions_, positions.data(), 0, sizeof positions); });
+    ggml_backend_tensor_set(words_, words.data(), 0, sizeof words);
+    ggml_backend_tensor_set(positions_, positions.data(), 0, sizeof positions);
+}
+
+void SmallModel::fill(Run& run) const {
+    run.done("filling the model", [&] { set_values(); });
 }
 
 void SmallModel::check(Run& run) const {

@@ -21,7 +21,9 @@ public:
     ggml_cgraph* graph() const { return graph_; }
     ggml_tensor* result() const { return result_; }
 
-    /// Fills weights and inputs, which have memory by now, always with the same numbers.
+    /// Fills weights and inputs, which have memory by now, always with the same numbers. What
+    /// fails is in heddle_last_error().
+    void set_values() const;
     void fill(Run& run) const;
 
     /// Reads the result and compares it with that of the first run that came here; nothing failed

@@ -95,11 +95,4 @@ enum FirstUse { survived = 0, went_wrong = 1, nothing_failed = 2 };
 /// Runs `scenario` with its `number`-th point of that kind failing, and once more with none.
 FirstUse first_use(Scenario scenario, Kind kind, long number);
 
-/// The point after `number` in a sweep that is to end soon: all of the first ones, then fewer and
-/// fewer. HEDDLE_SWEEP=full asks for all.
-long next_point(long number, long all_below);
-
-/// For the table at the end, and as a property of the running test.
-void record_points(Kind kind, long points);
-
 }  // namespace heddle::faults
