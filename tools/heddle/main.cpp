@@ -2,6 +2,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -69,6 +71,26 @@ int run_command(CLI::App& app, int argc, char** argv, const int& status) {
     return kFailure;
 }
 
+/// Where there is not even memory to say what failed.
+int fail_without_memory() {
+    std::fputs("heddle: there is not enough memory to say what failed\n", stderr);
+    return heddle::tool::kFailure;
+}
+
+/// JSON values need memory to be destroyed, and nobody can catch what a destructor throws.
+void end_without_memory() {
+    try {
+        if (const std::exception_ptr thrown = std::current_exception()) {
+            std::rethrow_exception(thrown);
+        }
+    } catch (const std::bad_alloc&) {
+        std::_Exit(fail_without_memory());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a mistake of ours, which is to be seen
+    }
+    std::abort();
+}
+
+/// All of the program. Throws only where memory runs out before the command line is understood.
 int run_program(int argc, char** argv) {
     using namespace heddle::tool;
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
@@ -108,10 +130,10 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
     heddle::tool::keep_standard_streams();
     std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is a failure to write
+    std::set_terminate(end_without_memory);
     try {
         return run_program(argc, argv);
-    } catch (...) {  // there is not even room for the options, or for the sentence of a failure
-        std::fputs("heddle: there is not enough memory to begin\n", stderr);
-        return heddle::tool::kFailure;
+    } catch (...) {
+        return fail_without_memory();
     }
 }
