@@ -205,16 +205,19 @@ Result<std::vector<Job>> jobs_for(const ModelFile& file, const QuantizeOptions& 
 }
 
 /// All of the new file but the data, which are not there yet.
-gguf_context_ptr new_metadata(const ModelFile& file, const std::vector<Job>& jobs,
-                              ggml_type wanted) {
+Result<gguf_context_ptr> new_metadata(const ModelFile& file, const std::vector<Job>& jobs,
+                                      ggml_type wanted) {
+    const std::uint32_t file_type = file_type_of(wanted);
+    heddle_clear_error();  // the functions below have no other way to say that they failed
     gguf_context_ptr out(gguf_init_empty());
     gguf_set_kv(out.get(), file.c());
     gguf_set_val_u32(out.get(), "general.quantization_version", GGML_QNT_VERSION);
-    gguf_set_val_u32(out.get(), "general.file_type", file_type_of(wanted));
+    gguf_set_val_u32(out.get(), "general.file_type", file_type);
     for (const Job& job : jobs) {
         gguf_add_tensor(out.get(), job.tensor);
         if (job.changes()) gguf_set_tensor_type(out.get(), job.tensor->name, job.to);
     }
+    if (*heddle_last_error() != '\0') return failure(Errc::out_of_memory, heddle_last_error());
     return out;
 }
 
@@ -280,7 +283,7 @@ Result<> quantize(const QuantizeOptions& options) {
                             ? options.threads
                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     HEDDLE_TRY_ASSIGN(const auto jobs, jobs_for(file, options, wanted, importance));
-    const gguf_context_ptr out = new_metadata(file, jobs, wanted);
+    HEDDLE_TRY_ASSIGN(const gguf_context_ptr out, new_metadata(file, jobs, wanted));
     HEDDLE_TRY_ASSIGN(WholeFile to, new_file(options.output));
     HEDDLE_TRY(write_model(file, jobs, out.get(), threads, to));
     print_summary(options, jobs, out.get());
