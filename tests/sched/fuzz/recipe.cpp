@@ -13,6 +13,7 @@ std::uint64_t Dice::mixed(std::uint64_t z) {
 }
 
 std::uint32_t Dice::next() {
+    if (source_) return source_(UINT32_MAX);
     state_ += 0x9E3779B97F4A7C15;
     return static_cast<std::uint32_t>(mixed(state_) >> 16);
 }
@@ -112,8 +113,13 @@ Recipe make_recipe(Dice& dice, int devices, bool with_experts) {
 
 Case make_case(std::uint64_t seed, int world_devices, bool has_blas) {
     Dice dice(seed);
-    Case made;
+    Case made = make_case(dice, world_devices, has_blas);
     made.seed = seed;
+    return made;
+}
+
+Case make_case(Dice& dice, int world_devices, bool has_blas) {
+    Case made;
     const int devices = dice.pick({1, 1, 2, 2, 3, 4});
     // Devices of one configuration are neighbours: they know each other's memory.
     const int first = dice.below(world_devices);

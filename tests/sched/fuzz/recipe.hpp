@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,16 +14,23 @@
 /// printed.
 namespace heddle::fuzz {
 
-/// Choices that depend on the seed alone, on every machine.
+/// Choices that depend on the seed alone, on every machine, or on somebody who makes them.
 class Dice {
 public:
+    /// A number below the given one; 0 is the simplest.
+    using Source = std::function<std::uint32_t(std::uint32_t)>;
+
     /// Seeds that follow each other give streams that have nothing in common.
     explicit Dice(std::uint64_t seed) : state_(mixed(seed + 0x1234567)) {}
+    explicit Dice(Source source) : source_(std::move(source)) {}
 
     std::uint32_t next();
-    int below(int n) { return static_cast<int>(next() % static_cast<std::uint32_t>(n)); }
+    int below(int n) {
+        const auto limit = static_cast<std::uint32_t>(n);
+        return static_cast<int>(source_ ? source_(limit) : next() % limit);
+    }
     int between(int low, int high) { return low + below(high - low + 1); }
-    bool one_in(int n) { return below(n) == 0; }
+    bool one_in(int n) { return below(n) == n - 1; }
     float number(float low, float high);
 
     template <class T>
@@ -33,7 +41,8 @@ public:
 private:
     static std::uint64_t mixed(std::uint64_t z);
 
-    std::uint64_t state_;
+    std::uint64_t state_ = 0;
+    Source source_;
 };
 
 inline constexpr int kHost = -1;  ///< instead of the number of a device
@@ -114,6 +123,9 @@ std::span<const OpRule> training_ops();
 std::span<const OpRule> custom_ops();
 
 Case make_case(std::uint64_t seed, int world_devices, bool has_blas);
+
+/// The same by other dice.
+Case make_case(Dice& dice, int world_devices, bool has_blas);
 
 /// Makes the case smaller. Words: "r2" (without run 2), "s0.5" (without step 5 of graph 0), "d1"
 /// (without device 1), "l0.3" (leaf 3 of graph 0 on the host), "o0.5" (step 5 no output), "p0.5"

@@ -1,0 +1,271 @@
+// campaign: random cases through every door of the library, in children that may crash.
+//
+//   campaign --hours H | --cases N     for H hours, or N cases of each door (1000)
+//            --jobs J                  so many processes at a time (one for each core)
+//            --seed S                  the seed of the first case (1)
+//            --door NAME...            only these doors
+//            --devices CPU,sim,CUDA0   what graphs run on
+//            --out DIR                 where findings go (campaign-findings)
+//            --json                    the report for programs
+//   campaign --replay PATH...          findings again; folders stand for the cases in them
+//
+// Findings of one cause are counted once, made as small as possible and written as a file. Status 1
+// if there are any.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "case_file.hpp"
+#include "ggml.h"
+#include "heddle/heddle.h"
+#include "runner.hpp"
+#include "settings.hpp"
+
+namespace heddle::campaign {
+
+Settings& settings() {
+    static Settings all;
+    return all;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+    Plan plan;
+    bool json = false;
+    std::vector<std::filesystem::path> replays;
+};
+
+const Door* find_door(std::string_view name) {
+    for (const Door& door : doors()) {
+        if (door.name == name) return &door;
+    }
+    return nullptr;
+}
+
+std::vector<std::string> parts_of(std::string_view list) {
+    std::vector<std::string> parts;
+    while (!list.empty()) {
+        const std::size_t end = std::min(list.find(','), list.size());
+        if (end > 0) parts.emplace_back(list.substr(0, end));
+        list.remove_prefix(std::min(list.size(), end + 1));
+    }
+    return parts;
+}
+
+/// The words behind an option, up to the next one.
+std::span<char*> words_at(std::span<char*> words) {
+    std::size_t n = 0;
+    while (n < words.size() && words[n][0] != '-') ++n;
+    return words.first(n);
+}
+
+Result<> add_doors(Plan& plan, std::span<char*> names) {
+    for (const char* name : names) {
+        const Door* door = find_door(name);
+        if (door == nullptr) return invalid("there is no door '", name, "'");
+        plan.doors.push_back(door);
+    }
+    return ok();
+}
+
+/// Sets what one option says.
+Result<> set(Options& options, std::string_view option, std::span<char*> words) {
+    Plan& plan = options.plan;
+    if (option == "--json") {
+        options.json = true;
+        return ok();
+    }
+    if (words.empty()) return invalid("'", option, "' is no option, or wants a value");
+    const char* value = words[0];
+    if (option == "--door") return add_doors(plan, words);
+    if (option == "--replay") {
+        options.replays.assign(words.begin(), words.end());
+    } else if (option == "--hours") {
+        plan.end = Clock::now() + std::chrono::milliseconds(std::int64_t(std::atof(value) * 3.6e6));
+        plan.cases = UINT64_MAX;
+    } else if (option == "--cases") {
+        plan.cases = std::strtoull(value, nullptr, 10);
+    } else if (option == "--jobs") {
+        plan.jobs = std::max(1, std::atoi(value));
+    } else if (option == "--seed") {
+        plan.first_seed = std::strtoull(value, nullptr, 10);
+    } else if (option == "--devices") {
+        settings().devices = parts_of(value);
+    } else if (option == "--out") {
+        plan.out = value;
+    } else {
+        return invalid("'", option, "' is no option");
+    }
+    return ok();
+}
+
+Result<Options> parse(std::span<char*> arguments) {
+    Options options;
+    options.plan.cases = 1000;
+    options.plan.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.plan.out = "campaign-findings";
+    for (std::size_t i = 1; i < arguments.size();) {
+        const auto words = words_at(arguments.subspan(i + 1));
+        HEDDLE_TRY(set(options, arguments[i], words));
+        i += 1 + words.size();
+    }
+    if (options.plan.doors.empty()) {
+        for (const Door& door : doors()) options.plan.doors.push_back(&door);
+    }
+    return options;
+}
+
+// ---- reports -----------------------------------------------------------------------------------
+
+double rate_of(const Tally& tally) {
+    const double seconds = static_cast<double>(tally.nanoseconds) / 1e9;
+    return seconds > 0 ? static_cast<double>(tally.done) / seconds : 0;
+}
+
+void show_progress(const Plan& plan, std::span<Tally> tallies) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    std::string line;
+    for (std::size_t i = 0; i < tallies.size(); ++i) {
+        line += text(plan.doors[i]->name, " ", tallies[i].done.load(), " (",
+                     tallies[i].findings.load(), ")  ");
+    }
+    std::fprintf(stderr, "\r\033[K%.*s", 110, line.c_str());
+}
+
+std::vector<std::filesystem::path> cases_in(const std::filesystem::path& path) {
+    std::vector<std::filesystem::path> found;
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) return {path};
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+        if (entry.path().extension() == ".case") found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+void print_table(const Plan& plan, std::span<Tally> tallies,
+                 std::span<const std::filesystem::path> findings) {
+    std::printf("%-10s %12s %12s %10s %9s\n", "door", "cases", "cases/s", "failures", "findings");
+    for (std::size_t i = 0; i < tallies.size(); ++i) {
+        const Tally& tally = tallies[i];
+        std::printf("%-10s %12llu %12.0f %10llu %9llu\n", plan.doors[i]->name.data(),
+                    static_cast<unsigned long long>(tally.done), rate_of(tally),
+                    static_cast<unsigned long long>(tally.failures),
+                    static_cast<unsigned long long>(tally.findings));
+    }
+    for (const auto& path : findings) {
+        const auto read = read_case(path);
+        std::printf("%s: %s\n", path.c_str(), read ? read->what.c_str() : "cannot be read");
+    }
+}
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    }
+    return out + '"';
+}
+
+void print_json(const Plan& plan, std::span<Tally> tallies,
+                std::span<const std::filesystem::path> findings) {
+    std::string out =
+        text("{\"seed\": ", plan.first_seed, ", \"jobs\": ", plan.jobs, ", \"doors\": [");
+    for (std::size_t i = 0; i < tallies.size(); ++i) {
+        const Tally& tally = tallies[i];
+        out += text(i > 0 ? ", " : "", "{\"name\": ", quoted(plan.doors[i]->name),
+                    ", \"cases\": ", tally.done.load(), ", \"cases_per_second\": ", rate_of(tally),
+                    ", \"failures\": ", tally.failures.load(),
+                    ", \"findings\": ", tally.findings.load(), "}");
+    }
+    out += "], \"findings\": [";
+    for (std::size_t i = 0; i < findings.size(); ++i) {
+        const auto read = read_case(findings[i]);
+        out += text(i > 0 ? ", " : "", "{\"file\": ", quoted(findings[i].string()),
+                    ", \"what\": ", quoted(read ? read->what : "cannot be read"), "}");
+    }
+    std::printf("%s]}\n", out.c_str());
+}
+
+// ---- what the program does ---------------------------------------------------------------------
+
+int run_campaign(const Options& options) {
+    std::error_code error;
+    std::filesystem::create_directories(options.plan.out, error);
+    if (error) {
+        std::fprintf(stderr, "campaign: %s: %s\n", options.plan.out.c_str(),
+                     error.message().c_str());
+        return 2;
+    }
+    const auto before = cases_in(options.plan.out);
+    const auto tallies = make_tallies(options.plan.doors.size());
+    run(options.plan, tallies, show_progress);
+    if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+    std::vector<std::filesystem::path> findings;
+    for (const auto& path : cases_in(options.plan.out)) {
+        if (std::find(before.begin(), before.end(), path) == before.end()) findings.push_back(path);
+    }
+    (options.json ? print_json : print_table)(options.plan, tallies, findings);
+    // A cause that was known before is one all the same.
+    const bool failed = std::any_of(tallies.begin(), tallies.end(),
+                                    [](const Tally& tally) { return tally.failures > 0; });
+    return failed ? 1 : 0;
+}
+
+/// True if it passes.
+bool replay(Worker& worker, const std::filesystem::path& path) {
+    const auto read = read_case(path);
+    if (!read) {
+        std::printf("%s\n", read.error().message.c_str());
+        return false;
+    }
+    const Door* door = find_door(read->door);
+    if (door == nullptr) {
+        std::printf("%s: there is no door '%s'\n", path.c_str(), read->door.c_str());
+        return false;
+    }
+    const auto failure = worker.replay(*door, read->choices);
+    if (!failure) return true;
+    std::printf("%s\n%s", path.c_str(), to_text(*door, *failure).c_str());
+    return false;
+}
+
+int replay_all(const Options& options) {
+    Worker worker;
+    int cases = 0, failed = 0;
+    for (const auto& given : options.replays) {
+        for (const auto& path : cases_in(given)) {
+            ++cases;
+            if (!replay(worker, path)) ++failed;
+        }
+    }
+    std::printf("%d of %d cases fail\n", failed, cases);
+    return failed > 0 ? 1 : 0;
+}
+
+int main_of(std::span<char*> arguments) {
+    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    const auto options = parse(arguments);
+    if (!options) {
+        std::fprintf(stderr, "campaign: %s\n", options.error().message.c_str());
+        return 2;
+    }
+    return options->replays.empty() ? run_campaign(*options) : replay_all(*options);
+}
+
+}  // namespace
+}  // namespace heddle::campaign
+
+int main(int count, char** arguments) {
+    return heddle::campaign::main_of({arguments, static_cast<std::size_t>(count)});
+}
