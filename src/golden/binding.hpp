@@ -185,21 +185,50 @@ Result<Value> call_with(Function function, std::span<const Value> given) {
         arguments);
 }
 
+template <class T>
+constexpr Parameter parameter_of() {
+    using Pointed = std::remove_const_t<std::remove_pointer_t<T>>;
+    if constexpr (std::is_same_v<T, Tensor**>)
+        return Parameter::tensors;
+    else if constexpr (std::is_same_v<Pointed, Tensor>)
+        return Parameter::tensor;
+    else if constexpr (std::is_same_v<Pointed, Graph>)
+        return Parameter::graph;
+    else if constexpr (std::is_pointer_v<T>)
+        return Parameter::list;
+    else if constexpr (std::is_same_v<T, bool>)
+        return Parameter::truth;
+    else if constexpr (std::is_same_v<T, Type>)
+        return Parameter::type;
+    else if constexpr (std::is_enum_v<T>)
+        return Parameter::enumerator;
+    else if constexpr (std::is_floating_point_v<T>)
+        return Parameter::real;
+    else if constexpr (std::is_unsigned_v<T>)
+        return Parameter::size;
+    else
+        return sizeof(T) == 4 ? Parameter::int32 : Parameter::int64;
+}
+
 /// Functions that make something take the context first; texts leave it out.
 template <class Returned, class... Parameters>
-auto bind(Returned (*function)(Context*, Parameters...)) {
-    return [function](Context& context, std::span<const Value> given) {
-        const auto in_context = [&](Parameters... values) { return function(&context, values...); };
-        return call_with<Returned, Parameters...>(in_context, given);
-    };
+Callable bind(Returned (*function)(Context*, Parameters...)) {
+    return {[function](Context& context, std::span<const Value> given) {
+                const auto in_context = [&](Parameters... values) {
+                    return function(&context, values...);
+                };
+                return call_with<Returned, Parameters...>(in_context, given);
+            },
+            {parameter_of<Parameters>()...}};
 }
 
 /// Setters take no context.
 template <class Returned, class... Parameters>
-auto bind(Returned (*function)(Parameters...)) {
-    return [function](Context&, std::span<const Value> given) {
-        return call_with<Returned, Parameters...>(function, given);
-    };
+Callable bind(Returned (*function)(Parameters...)) {
+    return {[function](Context&, std::span<const Value> given) {
+                return call_with<Returned, Parameters...>(function, given);
+            },
+            {parameter_of<Parameters>()...}};
 }
 
 }  // namespace heddle::golden

@@ -105,9 +105,8 @@ Description split_description(const OpCase& golden) {
 }
 
 Result<> build_and_check(const OpCase& golden) {
-    const Description description = split_description(golden);
-    HEDDLE_TRY_ASSIGN(const auto sources, parse_sources(description.sources));
-    HEDDLE_TRY_ASSIGN(const auto statements, parse_statements(description.calls));
+    HEDDLE_TRY_ASSIGN(const auto program, program_of(golden));
+    const auto& [sources, statements] = program;
     constexpr std::size_t kHeadersPerBuilder = 8;
     HEDDLE_TRY_ASSIGN(
         const OwnedContext context,
@@ -241,6 +240,14 @@ Result<OwnedContext> make_header_context(std::size_t tensors, std::size_t graph_
     if (graph_capacity != 0) size += graph_overhead(graph_capacity, true);
     HEDDLE_TRY_ASSIGN(Context * context, make_context(size, nullptr, true));
     return OwnedContext(context, &destroy_context);
+}
+
+Result<CaseProgram> program_of(const OpCase& golden) {
+    const Description description = split_description(golden);
+    CaseProgram program;
+    HEDDLE_TRY_ASSIGN(program.sources, parse_sources(description.sources));
+    HEDDLE_TRY_ASSIGN(program.statements, parse_statements(description.calls));
+    return program;
 }
 
 Result<> check_build(const OpCase& golden) {

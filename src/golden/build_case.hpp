@@ -20,6 +20,13 @@ using OwnedContext = std::unique_ptr<Context, decltype(&destroy_context)>;
 /// nodes with gradients.
 Result<OwnedContext> make_header_context(std::size_t tensors, std::size_t graph_capacity = 0);
 
+/// What the description of a case says, taken apart.
+struct CaseProgram {
+    std::vector<SourceText> sources;
+    std::vector<Statement> statements;  ///< the last one makes the node
+};
+Result<CaseProgram> program_of(const OpCase& golden);
+
 /// Makes the sources of a case and its node with the public builders, as the description says, and
 /// checks op, parameters, type, extents, strides, and the storage they lie in against the recorded
 /// ones.

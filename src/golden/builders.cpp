@@ -22,7 +22,7 @@ Result<Value> new_leaf(Context& context, std::span<const Value> given) {
 
 // clang-format off
 const Builder kBuilders[] = {
-    {"ggml_new_tensor", new_leaf},
+    {"ggml_new_tensor", {new_leaf, {Parameter::type, Parameter::list}}},
     {"ggml_view_tensor", bind(ggml_view_tensor)},
     {"ggml_set_input", bind(ggml_set_input)},
     {"ggml_set_output", bind(ggml_set_output)},

@@ -123,7 +123,7 @@ Result<Value> Interpreter::call(const Expression& expression) {
     }
     const ReturnErrors mode;
     heddle_clear_error();
-    auto value = builder->call(context_, arguments);
+    auto value = builder->function.call(context_, arguments);
     if (!value) return std::move(value).error().within(name);
     // Functions without a result say that they failed only through the sentence.
     const std::string_view sentence = heddle_last_error();

@@ -28,10 +28,31 @@ using Value = std::variant<Null, bool, Number, Type, IntegerList, Tensor*, Graph
 /// For messages: `a number`, `a tensor`.
 std::string_view kind_of(const Value& value);
 
+/// What a parameter of a builder takes.
+enum class Parameter {
+    tensor,
+    tensors,
+    graph,
+    truth,
+    type,
+    enumerator,
+    int32,
+    int64,
+    size,
+    real,
+    list
+};
+
+/// A C function that takes values.
+struct Callable {
+    std::function<Result<Value>(Context&, std::span<const Value>)> call;
+    std::vector<Parameter> parameters;  ///< without the context
+};
+
 /// A public function that programs may call.
 struct Builder {
     std::string_view name;
-    std::function<Result<Value>(Context&, std::span<const Value>)> call;
+    Callable function;
 };
 
 /// Every function that programs may call.

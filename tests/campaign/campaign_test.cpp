@@ -152,11 +152,13 @@ TEST(Shrink, SaysSoWhenACaseFailsNoMore) {
 
 // ---- files -------------------------------------------------------------------------------------
 
-TEST(CaseFile, IsReadAsItWasWritten) {
+class CaseFileOf : public testing::TestWithParam<std::uint32_t> {};  // so many choices
+
+TEST_P(CaseFileOf, IsReadAsItWasWritten) {
     const Door door{"crash", "", 5, crash};
     Failure failure;
     failure.seed = 9, failure.what = "value 3 is not 4\nsecond line", failure.trace = "x = 1\n";
-    for (std::uint32_t i = 0; i < 100; ++i) failure.choices.push_back(i * 0x1234567U);
+    for (std::uint32_t i = 0; i < GetParam(); ++i) failure.choices.push_back(i * 0x1234567U);
     const auto path = std::filesystem::temp_directory_path() /
                       text("campaign-", getpid(), "-", file_name(door, failure));
     std::ofstream(path) << to_text(door, failure);
@@ -171,6 +173,8 @@ TEST(CaseFile, IsReadAsItWasWritten) {
     failure.what = "value 77 is not 8";  // only the numbers differ
     EXPECT_THAT(path.string(), HasSubstr(file_name(door, failure)));
 }
+
+INSTANTIATE_TEST_SUITE_P(Choices, CaseFileOf, testing::Values(0, 1, 10, 100));
 
 TEST(CaseFile, IsRefusedIfItIsNone) {
     const auto path = std::filesystem::temp_directory_path() / text("campaign-", getpid());

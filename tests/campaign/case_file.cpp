@@ -75,8 +75,9 @@ Result<CaseFile> read_case(const std::filesystem::path& path) {
         else
             return invalid(path.string(), ": a line is not understood: '", line, "'");
     }
-    std::stringstream numbers;
-    numbers << line.substr(std::min<std::size_t>(line.size(), 8)) << ' ' << in.rdbuf();
+    std::string list = line.substr(std::min<std::size_t>(line.size(), 8));
+    while (std::getline(in, line)) list += line;
+    std::istringstream numbers(list);
     for (std::uint32_t choice; numbers >> choice;) read.choices.push_back(choice);
     if (!numbers.eof()) return invalid(path.string(), ": a choice is no number");
     return read;

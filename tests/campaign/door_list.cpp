@@ -3,12 +3,14 @@
 namespace heddle::campaign {
 
 std::string run_graphs(Choices& choices, Trace& trace);
+std::string run_nodes(Choices& choices, Trace& trace);
 
 namespace {
 
 /// Adding one: its function above, its row here, its file in CMakeLists.txt.
 constexpr Door kDoors[] = {
     {"graphs", "random graphs over random devices", 30, run_graphs},
+    {"nodes", "a node of any op with a field or two rewritten", 10, run_nodes},
 };
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <cxxabi.h>
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -18,22 +17,32 @@ bool is_ours(std::string_view module, std::string_view function) {
                                "libubsan", "libtsan", "linux-vdso", "libpthread"}) {
         if (module.substr(0, std::strlen(theirs)) == theirs) return false;
     }
-    for (const char* ours : {"heddle::campaign", "heddle::fuzz", "main", "_start", "__asan",
-                             "__ubsan", "__sanitizer", "__interceptor"}) {
+    for (const char* ours : {"heddle::campaign::", "heddle::fuzz::", "main", "_start", "__asan",
+                             "__ubsan", "__sanitizer", "__interceptor", "malloc", "free"}) {
         if (function.substr(0, std::strlen(ours)) == ours) return false;
     }
     return true;
 }
 
-/// `heddle::cpu::(anonymous namespace)::run(heddle::Node const&)` is `heddle::cpu::run`.
-std::string shortened(std::string name) {
+/// `void heddle::cpu::(anonymous namespace)::run<float>(heddle::Node const&)` is
+/// `heddle::cpu::run`.
+std::string shortened(std::string_view name) {
     constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-    for (std::size_t at; (at = name.find(kAnonymous)) != name.npos;)
-        name.erase(at, kAnonymous.size());
-    if (const std::size_t at = name.find('('); at != name.npos && at > 0) name.resize(at);
-    // The compiler's copies: run.cold, run.constprop.0
-    if (const std::size_t at = name.find(" [clone"); at != name.npos) name.resize(at);
-    return name;
+    std::string plain;
+    int depth = 0;  // of template arguments
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (name.substr(i, kAnonymous.size()) == kAnonymous) {
+            i += kAnonymous.size() - 1;
+            continue;
+        }
+        const char c = name[i];
+        if (c == '<') ++depth;
+        if (depth == 0 && c == '(') break;
+        if (depth == 0 && c == ' ') plain.clear();  // it was the type of the result
+        if (depth == 0 && c != ' ') plain += c;
+        if (c == '>' && depth > 0) --depth;
+    }
+    return plain;
 }
 
 /// The function at an offset of a file, by its table of symbols.
@@ -55,16 +64,17 @@ std::string functions_of(std::span<void* const> frames, std::size_t most) {
     std::string names;
     std::size_t count = 0;
     for (void* frame : frames) {
+        // The handler of signals is the first of them, and a function of this program.
         auto found = known.find(frame);
         if (found == known.end()) {
             Dl_info info{};
             std::string module = "?", function = "a function of a file that is not loaded here";
             if (dladdr(frame, &info) != 0 && info.dli_fname != nullptr) {
                 const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
-                const char* path =
-                    file_of(info.dli_fname) == "campaign" ? "/proc/self/exe" : info.dli_fname;
+
                 module = file_of(info.dli_fname);
-                function = look_up(path, reinterpret_cast<std::uintptr_t>(frame) - base - 1);
+                function =
+                    look_up(info.dli_fname, reinterpret_cast<std::uintptr_t>(frame) - base - 1);
             }
             found = known.emplace(frame, std::pair(module, function)).first;
         }

@@ -1,5 +1,8 @@
 #include "live_heap.hpp"
 
+#include <array>
+#include <cstddef>
+
 #ifdef HEDDLE_CAMPAIGN_SANITIZED
 #include <sanitizer/allocator_interface.h>
 #else
@@ -13,5 +16,20 @@ long live_heap() { return static_cast<long>(__sanitizer_get_current_allocated_by
 #else
 long live_heap() { return faults::live_blocks(); }
 #endif
+
+namespace {
+
+std::array<void (*)(), 8> releases{};  // an array: it must not be on the heap itself
+std::size_t count = 0;
+
+}  // namespace
+
+void when_measuring(void (*release)()) {
+    if (count < releases.size()) releases[count++] = release;
+}
+
+void release_kept() {
+    for (std::size_t i = 0; i < count; ++i) releases[i]();
+}
 
 }  // namespace heddle::campaign
