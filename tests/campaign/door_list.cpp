@@ -2,6 +2,7 @@
 
 namespace heddle::campaign {
 
+std::string run_builders(Choices& choices, Trace& trace);
 std::string run_graphs(Choices& choices, Trace& trace);
 std::string run_nodes(Choices& choices, Trace& trace);
 
@@ -9,6 +10,7 @@ namespace {
 
 /// Adding one: its function above, its row here, its file in CMakeLists.txt.
 constexpr Door kDoors[] = {
+    {"builders", "builders with random arguments, tensors at unreadable pages", 10, run_builders},
     {"graphs", "random graphs over random devices", 30, run_graphs},
     {"nodes", "a node of any op with a field or two rewritten", 10, run_nodes},
 };
