@@ -11,7 +11,7 @@ namespace {
 /// Adding one: its function above, its row here, its file in CMakeLists.txt.
 constexpr Door kDoors[] = {
     {"builders", "builders with random arguments, tensors at unreadable pages", 10, run_builders},
-    {"graphs", "random graphs over random devices", 30, run_graphs},
+    {"graphs", "random graphs over random devices, with faults", 30, run_graphs},
     {"nodes", "a node of any op with a field or two rewritten", 10, run_nodes},
 };
 

@@ -206,6 +206,7 @@ int run_campaign(const Options& options) {
                      error.message().c_str());
         return 2;
     }
+    settings().cost_file = options.plan.out / "costs.tsv";
     const auto before = cases_in(options.plan.out);
     const auto tallies = make_tallies(options.plan.doors.size());
     run(options.plan, tallies, show_progress);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace heddle::campaign {
@@ -11,12 +10,9 @@ struct Settings {
     /// Of which random mixes are made: CPU, sim, and names of the registry such as CUDA0.
     std::vector<std::string> devices{"CPU", "sim"};
 
-    bool has(std::string_view device) const {
-        for (const std::string& each : devices) {
-            if (each == device) return true;
-        }
-        return false;
-    }
+    /// Where measured costs of devices are kept for the next process; empty: nowhere.
+    std::string cost_file;
+
     /// Devices that round in their own way.
     std::vector<std::string> others() const {
         std::vector<std::string> names;

@@ -141,6 +141,7 @@ private:
         Filler filler(choices_);
         for (Tensor* leaf : leafs_of(*graph_)) {
             if (leaf->buffer == nullptr || leaf->data == nullptr) continue;
+            if (ggml_nbytes(leaf) > GuardedMemory::kLargest) return {};  // takes too long to fill
             const auto content = filler.content_of(*leaf, ggml_nbytes(leaf));
             ggml_backend_tensor_set(leaf, content.data(), 0, content.size());
         }

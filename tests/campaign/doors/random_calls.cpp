@@ -47,6 +47,24 @@ std::string changed_number(const std::string& digits, Choices& choices) {
     return std::to_string(choices.one_in(3) ? other : static_cast<std::int32_t>(other));
 }
 
+/// The operand seen in another way: `src0` becomes `ggml_transpose(src0)`.
+void wrap(Expression& operand, Choices& choices) {
+    const auto number = [&](std::uint32_t value) {
+        return Expression{.kind = Expression::Kind::number, .text = std::to_string(value)};
+    };
+    Expression call{.kind = Expression::Kind::call, .text = "ggml_transpose"};
+    call.arguments.push_back(operand);
+    if (choices.one_in(2)) {
+        call.text = "ggml_permute";
+        const std::uint32_t first = choices.below(4), second = choices.below(3);
+        std::vector<std::uint32_t> axes{0, 1, 2, 3};
+        std::swap(axes[0], axes[first]);
+        std::swap(axes[1], axes[1 + second]);
+        for (const std::uint32_t axis : axes) call.arguments.push_back(number(axis));
+    }
+    operand = std::move(call);
+}
+
 void change(Expression& expression, std::size_t sources, Choices& choices) {
     switch (expression.kind) {
         case Expression::Kind::number:
@@ -66,11 +84,19 @@ void change(Expression& expression, std::size_t sources, Choices& choices) {
             [[fallthrough]];
         case Expression::Kind::list: {
             if (expression.list.empty()) break;
+            if (expression.list.size() < kMaxDims && choices.one_in(3)) {
+                expression.list.push_back(other_value(1, choices));
+                break;
+            }
             std::int64_t& value = choices.pick(std::span<std::int64_t>(expression.list));
             value = other_value(value, choices);
             break;
         }
         default:  // a name, or NULL: another source, or none
+            if (expression.kind == Expression::Kind::name && choices.one_in(2)) {
+                wrap(expression, choices);
+                break;
+            }
             expression.kind = Expression::Kind::name;
             expression.text = text("src", choices.below(static_cast<std::uint32_t>(sources) + 1));
             if (expression.text == text("src", sources)) expression.kind = Expression::Kind::null;

@@ -52,7 +52,7 @@ void begin_case(std::uint64_t seed, bool shrink_crashes) {
 }
 
 Case case_of(std::uint64_t seed, const World& world, std::span<const std::string> words) {
-    Case made = make_case(seed, static_cast<int>(world.size()), World::blas() != nullptr);
+    Case made = make_case(seed, world.scope());
     for (const std::string& word : words) reduce(made, word);
     return made;
 }
@@ -166,11 +166,12 @@ int run_many(std::uint64_t first, int graphs, std::span<std::string> words) {
         std::fflush(stdout);
         start_over(0);
     }
-    std::printf("%s\n", text(done, " graphs in ", cases, " cases from seed ", first, " on: ",
-                             work.runs, " runs, ", work.reused, " graphs reused, ", work.splits,
-                             " splits, ", work.copies, " copies, ", work.skipped, " left out, ",
-                             work.refused, " refused; all else as on the processor alone")
-                            .c_str());
+    std::printf("%s\n",
+                text(done, " graphs in ", cases, " cases from seed ", first, " on: ", work.runs,
+                     " runs, ", work.reused, " graphs reused, ", work.splits, " splits, ",
+                     work.copies, " copies, ", work.skipped, " left out, ", work.faults,
+                     " faults, ", work.refused, " refused; all else as on the processor alone")
+                    .c_str());
     // So many graphs have every op in them, unless its rule never fits anything.
     constexpr int kEnough = 500;
     const std::string missing = missing_ops(work);

@@ -352,7 +352,7 @@ std::span<const OpRule> ops() {
     static const std::vector<OpRule> all = [] {
         std::vector<OpRule> rules(std::begin(kOps), std::end(kOps));
         for (const auto more :
-             {state_ops(), image_ops(), sequence_ops(), training_ops(), custom_ops()}) {
+             {state_ops(), image_ops(), sequence_ops(), training_ops(), custom_ops(), type_ops()}) {
             rules.insert(rules.end(), more.begin(), more.end());
         }
         return rules;

@@ -28,6 +28,21 @@ namespace {
 
 int any_device(Dice& dice, int devices) { return dice.between(kHost, devices - 1); }
 
+/// Types of weights: floats, and every block format.
+Type any_weight_type(Dice& dice) {
+    static const std::vector<Type> all = [] {
+        std::vector<Type> types{GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16};
+        for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+            const auto type = static_cast<Type>(number);
+            if (ggml_blck_size(type) > 1) types.push_back(type);
+        }
+        return types;
+    }();
+    if (dice.one_in(2))
+        return all[static_cast<std::size_t>(dice.below(static_cast<int>(all.size())))];
+    return dice.pick({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0});
+}
+
 Leaf make_leaf(Dice& dice, int number, int devices) {
     Leaf leaf;
     leaf.seed = dice.next();
@@ -48,13 +63,19 @@ Leaf make_leaf(Dice& dice, int number, int devices) {
     } else if (kind < 10) {
         leaf.kind = Leaf::Kind::weight;
         leaf.device = any_device(dice, devices);
-        leaf.type = dice.pick({GGML_TYPE_F32, GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0});
-        leaf.extent = {leaf.type == GGML_TYPE_Q8_0 ? 32 : leaf.extent[0],
-                       dice.pick<std::int64_t>({8, 16, 32}), dice.pick<std::int64_t>({1, 1, 4, 8})};
-    } else {
+        leaf.type = any_weight_type(dice);
+        const std::int64_t block = ggml_blck_size(leaf.type);
+        const bool wide = block > 32;
+        leaf.extent = {block > 1 ? block : leaf.extent[0],
+                       wide ? 8 : dice.pick<std::int64_t>({8, 16, 32}),
+                       wide ? 1 : dice.pick<std::int64_t>({1, 1, 4, 8})};
+    } else if (kind < 11 || !dice.one_in(8)) {
         leaf.kind = Leaf::Kind::state;
         leaf.device = any_device(dice, devices);
         leaf.extent = {dice.pick<std::int64_t>({16, 32}), kIds, 1};
+    } else {
+        leaf.kind = Leaf::Kind::given;
+        leaf.device = kForeign;
     }
     return leaf;
 }
@@ -76,10 +97,10 @@ void prefer_experts(Recipe& recipe, std::vector<int>& favourites, Dice& dice) {
     }
 }
 
-Recipe make_recipe(Dice& dice, int devices, bool with_experts) {
+Recipe make_recipe(Dice& dice, int devices, bool with_experts, bool small) {
     Recipe recipe;
-    const int leafs = with_experts ? 8 : dice.between(2, 8);
-    const int steps = with_experts ? 20 : dice.pick({3, 8, 15, 25, 40});
+    const int leafs = with_experts ? 8 : dice.between(2, small ? 5 : 8);
+    const int steps = small ? 40 : with_experts ? 20 : dice.pick({3, 8, 15, 25, 40});
     for (int i = 0; i < leafs; ++i) recipe.leafs.push_back(make_leaf(dice, i, devices));
     const bool pins = dice.one_in(3), memory = dice.one_in(4);
     // A few ops again and again meet each other in more ways than all of them once.
@@ -88,6 +109,8 @@ Recipe make_recipe(Dice& dice, int devices, bool with_experts) {
     for (int i = 0; i < few; ++i) favourites.push_back(dice.below(static_cast<int>(ops().size())));
     if (with_experts) prefer_experts(recipe, favourites, dice);
     for (int i = 0; i < steps; ++i) {
+        // One more or not, each time: so a step can be left out of the choices.
+        if (small && i > 0 && dice.below(8) == 0) break;
         Step step;
         step.op =
             favourites[static_cast<std::size_t>(dice.below(static_cast<int>(favourites.size())))];
@@ -101,38 +124,72 @@ Recipe make_recipe(Dice& dice, int devices, bool with_experts) {
                                   : made - 1 - dice.below(std::min(made, 5));
         }
         step.seed = dice.next();
-        step.is_output = i + 1 == steps || dice.one_in(6);
+        step.is_output = dice.one_in(6);
         if (pins && dice.one_in(4)) step.pin = dice.between(-1, devices - 1);
         if (memory && dice.one_in(8)) step.memory = any_device(dice, devices);
         recipe.steps.push_back(step);
     }
+    recipe.steps.back().is_output = true;
     return recipe;
 }
 
 }  // namespace
 
-Case make_case(std::uint64_t seed, int world_devices, bool has_blas) {
-    Dice dice(seed);
-    Case made = make_case(dice, world_devices, has_blas);
-    made.seed = seed;
-    return made;
-}
+namespace {
 
-Case make_case(Dice& dice, int world_devices, bool has_blas) {
-    Case made;
+void choose_devices(Case& made, Dice& dice, const Scope& scope) {
     const int devices = dice.pick({1, 1, 2, 2, 3, 4});
     // Devices of one configuration are neighbours: they know each other's memory.
-    const int first = dice.below(world_devices);
+    const int first = dice.below(scope.devices);
     const bool neighbours = dice.one_in(2);
     for (int i = 0; i < devices; ++i) {
-        made.devices.push_back(neighbours ? (first + i) % world_devices
-                                          : dice.below(world_devices));
+        made.devices.push_back(neighbours ? (first + i) % scope.devices
+                                          : dice.below(scope.devices));
+    }
+    if (scope.devices > scope.exact_devices && dice.one_in(2)) {
+        made.devices.push_back(dice.between(scope.exact_devices, scope.devices - 1));
     }
     std::sort(made.devices.begin(), made.devices.end());
     made.devices.erase(std::unique(made.devices.begin(), made.devices.end()), made.devices.end());
-    const int count = static_cast<int>(made.devices.size());
+    made.rounds = made.devices.back() >= scope.exact_devices;
+}
 
-    made.blas = has_blas && dice.one_in(4);
+Fault make_fault(Dice& dice, const Case& made, const Scope& scope) {
+    Fault fault;
+    fault.device = dice.below(static_cast<int>(made.devices.size()));
+    if (made.devices[static_cast<std::size_t>(fault.device)] >= scope.exact_devices) return fault;
+    fault.kind = dice.pick(
+        {Fault::Kind::node, Fault::Kind::copy, Fault::Kind::allocation, Fault::Kind::lost});
+    // Most graphs do few things on a device.
+    fault.number = 1 + dice.below(dice.pick({1, 3, 10, 60}));
+    return fault;
+}
+
+void choose_runs(Case& made, Dice& dice, const Scope& scope) {
+    const int graphs = static_cast<int>(made.graphs.size());
+    const bool with_faults = scope.faults && dice.one_in(3);
+    const int runs = dice.between(graphs, graphs + (scope.small ? 2 : 4));
+    for (int i = 0; i < runs; ++i) {
+        Run run;
+        run.graph = i < graphs ? i : dice.below(graphs);
+        run.seed = dice.next();
+        run.rebuild = dice.one_in(3);
+        run.wait = i + 1 == runs || dice.one_in(2);
+        run.reserve = dice.one_in(6);
+        run.new_weights = dice.one_in(5);
+        if (with_faults && dice.one_in(2)) run.fault = make_fault(dice, made, scope);
+        made.runs.push_back(run);
+    }
+}
+
+}  // namespace
+
+Case make_case(Dice& dice, const Scope& scope) {
+    Case made;
+    choose_devices(made, dice, scope);
+    const int count = static_cast<int>(made.devices.size());
+    made.blas = scope.blas && dice.one_in(4);
+    made.rounds |= made.blas;
     made.offload = dice.one_in(2);
     made.by_cost = dice.one_in(5);
     made.observed = dice.one_in(10);
@@ -145,23 +202,15 @@ Case make_case(Dice& dice, int world_devices, bool has_blas) {
     const bool with_experts = dice.one_in(10);
     if (with_experts) {
         made.offload = true;
-        made.blas = made.by_cost = false;
+        made.by_cost = false;
+        made.rounds = made.devices.back() >= scope.exact_devices;
+        made.blas = false;
         made.budget = static_cast<std::size_t>(dice.between(16, 64)) << 10;
     }
     for (int i = 0; i < graphs; ++i) {
-        made.graphs.push_back(make_recipe(dice, count, with_experts));
+        made.graphs.push_back(make_recipe(dice, count, with_experts, scope.small));
     }
-    const int runs = dice.between(graphs, graphs + 4);
-    for (int i = 0; i < runs; ++i) {
-        Run run;
-        run.graph = i < graphs ? i : dice.below(graphs);
-        run.seed = dice.next();
-        run.rebuild = dice.one_in(3);
-        run.wait = i + 1 == runs || dice.one_in(2);
-        run.reserve = dice.one_in(6);
-        run.new_weights = dice.one_in(5);
-        made.runs.push_back(run);
-    }
+    choose_runs(made, dice, scope);
     return made;
 }
 
@@ -198,6 +247,10 @@ bool drop_device(Case& which, int number) {
     for (Recipe& recipe : which.graphs) {
         for (Leaf& leaf : recipe.leafs) renumber(leaf.device);
         for (Step& step : recipe.steps) renumber(step.pin), renumber(step.memory);
+    }
+    for (Run& run : which.runs) {
+        if (run.fault.device == number) run.fault = {};
+        if (run.fault.device > number) --run.fault.device;
     }
     return true;
 }
@@ -236,6 +289,11 @@ bool reduce(Case& which, std::string_view word) {
         for (Run& run : which.runs) changed |= set(run.*member, value);
         return changed;
     };
+    if (word == "faults") {
+        bool changed = false;
+        for (Run& run : which.runs) changed |= set(run.fault.kind, Fault::Kind::none);
+        return changed;
+    }
     if (word == "blas") return set(which.blas, false);
     if (word == "offload") return set(which.offload, false);
     if (word == "cost") return set(which.by_cost, false);
@@ -261,7 +319,7 @@ std::vector<std::string> reductions(const Case& which) {
     for (std::size_t i = which.devices.size(); i-- > 0;) add('d', i);
     for (const char* word :
          {"cost", "blas", "slots", "observed", "offload", "budget", "threads", "checked", "tracing",
-          "synchronous", "waits", "rebuilds", "reserves", "weights"}) {
+          "synchronous", "waits", "rebuilds", "reserves", "weights", "faults"}) {
         words.emplace_back(word);
     }
     for (std::size_t graph = 0; graph < which.graphs.size(); ++graph) {
@@ -290,7 +348,13 @@ std::string to_text(const Case& which) {
     for (const Run& run : which.runs) {
         out << "run: graph " << run.graph << (run.rebuild ? ", rebuilt" : "")
             << (run.reserve ? ", reserved" : "") << (run.new_weights ? ", new weights" : "")
-            << (run.wait ? ", waited for" : "") << '\n';
+            << (run.wait ? ", waited for" : "");
+        constexpr const char* kFaults[] = {"", "alloc", "copy", "node", "lost"};
+        if (run.fault.kind != Fault::Kind::none) {
+            out << ", with " << kFaults[static_cast<int>(run.fault.kind)] << '=' << run.fault.number
+                << " on device " << run.fault.device;
+        }
+        out << '\n';
     }
     return std::move(out).str();
 }

@@ -45,7 +45,8 @@ private:
     Source source_;
 };
 
-inline constexpr int kHost = -1;  ///< instead of the number of a device
+inline constexpr int kHost = -1;     ///< instead of the number of a device
+inline constexpr int kForeign = -3;  ///< a device whose stream the scheduler does not have
 
 /// A tensor that is not computed.
 struct Leaf {
@@ -82,6 +83,14 @@ struct Recipe {
     std::vector<Step> steps;
 };
 
+/// What goes wrong with a simulated device while a graph is allocated and run.
+struct Fault {
+    enum class Kind { none, allocation, copy, node, lost };
+    Kind kind = Kind::none;
+    int device = 0;
+    int number = 1;  ///< the first, second, ... of its kind; for a lost device: microseconds
+};
+
 /// One run of one of the graphs.
 struct Run {
     int graph = 0;
@@ -90,6 +99,7 @@ struct Run {
     bool wait = true;          ///< and compare; else the next run follows at once
     bool reserve = false;      ///< before it is allocated
     bool new_weights = false;  ///< some of them are written before
+    Fault fault{};
 };
 
 /// All of a test: devices, settings, graphs, runs.
@@ -97,11 +107,13 @@ struct Case {
     std::uint64_t seed = 0;
     std::vector<int> devices;  ///< numbers of the world's devices
     bool blas = false;
+    bool rounds = false;  ///< BLAS or another device that computes with kernels of its own
     bool offload = false, by_cost = false, observed = false, tracing = false, synchronous = false;
     bool checked = true;  ///< for hazards
     int slots = 1;
     std::size_t budget = 0;  ///< bytes on each device for what is kept; 0: as much as there is
     int threads = 1;         ///< of the processor
+    std::string cost_file;   ///< keeps what was measured for `by_cost`; empty: nobody does
     std::vector<Recipe> graphs;
     std::vector<Run> runs;
 };
@@ -121,17 +133,32 @@ std::span<const OpRule> image_ops();
 std::span<const OpRule> sequence_ops();
 std::span<const OpRule> training_ops();
 std::span<const OpRule> custom_ops();
+std::span<const OpRule> type_ops();
 
-Case make_case(std::uint64_t seed, int world_devices, bool has_blas);
+/// Of what cases are made.
+struct Scope {
+    int devices = 0;  ///< of the world
+    int exact_devices =
+        0;  ///< the first of them: simulated ones; the others round in their own way
+    bool blas = false;
+    bool faults = false;  ///< of simulated devices
+    bool small = false;   ///< few steps and runs: more cases instead
+};
 
-/// The same by other dice.
-Case make_case(Dice& dice, int world_devices, bool has_blas);
+Case make_case(Dice& dice, const Scope& scope);
+
+inline Case make_case(std::uint64_t seed, const Scope& scope) {
+    Dice dice(seed);
+    Case made = make_case(dice, scope);
+    made.seed = seed;
+    return made;
+}
 
 /// Makes the case smaller. Words: "r2" (without run 2), "s0.5" (without step 5 of graph 0), "d1"
 /// (without device 1), "l0.3" (leaf 3 of graph 0 on the host), "o0.5" (step 5 no output), "p0.5"
 /// (no pin or memory), and "blas", "offload", "cost", "observed", "slots", "budget", "threads",
-/// "tracing", "synchronous", "checked", "waits", "rebuilds", "reserves", "weights". False if it
-/// changes nothing.
+/// "tracing", "synchronous", "checked", "waits", "rebuilds", "reserves", "weights", "faults". False
+/// if it changes nothing.
 bool reduce(Case& which, std::string_view word);
 
 /// Words that may make the case smaller, those that take most away first.

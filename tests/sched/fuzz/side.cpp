@@ -45,6 +45,32 @@ bool can_run(const Tensor& made, std::span<Tensor* const> operands) {
     return true;
 }
 
+/// Blocks of random values of a type. Some formats are slow to encode, so that is done once.
+std::span<const std::byte> blocks_of(Type type) {
+    static std::map<Type, std::vector<std::byte>> known;
+    std::vector<std::byte>& blocks = known[type];
+    if (!blocks.empty()) return blocks;
+    constexpr std::int64_t kWidth = 256, kRows = 16;
+    std::vector<float> numbers(kWidth * kRows), importance(kWidth, 1.0F);
+    Dice dice(static_cast<std::uint64_t>(type));
+    for (float& number : numbers) number = dice.number(-1, 1);
+    blocks.resize(ggml_row_size(type, kWidth) * kRows);
+    ggml_quantize_chunk(type, numbers.data(), blocks.data(), 0, kRows, kWidth, importance.data());
+    return blocks;
+}
+
+/// As many of them as the tensor has, from any of them on.
+std::vector<std::byte> encoded_values(const Tensor& tensor, Dice& dice) {
+    const auto blocks = blocks_of(tensor.type);
+    const std::size_t size = ggml_type_size(tensor.type), count = blocks.size() / size;
+    std::vector<std::byte> encoded(ggml_nbytes(&tensor));
+    std::size_t at = dice.next() % count;
+    for (std::size_t i = 0; i + size <= encoded.size(); i += size, at = (at + 1) % count) {
+        std::copy_n(blocks.data() + at * size, size, encoded.data() + i);
+    }
+    return encoded;
+}
+
 /// Numbers for a leaf, in its type.
 void fill(Tensor* tensor, const Leaf& leaf, std::uint32_t seed) {
     Dice dice((std::uint64_t{seed} << 32) + leaf.seed);
@@ -55,15 +81,13 @@ void fill(Tensor* tensor, const Leaf& leaf, std::uint32_t seed) {
         ggml_backend_tensor_set(tensor, ids.data(), 0, ggml_nbytes(tensor));
         return;
     }
-    std::vector<float> numbers(count);
-    for (float& number : numbers) number = dice.number(-1, 1);
     if (tensor->type == GGML_TYPE_F32) {
+        std::vector<float> numbers(count);
+        for (float& number : numbers) number = dice.number(-1, 1);
         ggml_backend_tensor_set(tensor, numbers.data(), 0, ggml_nbytes(tensor));
         return;
     }
-    std::vector<std::byte> encoded(ggml_nbytes(tensor));
-    ggml_quantize_chunk(tensor->type, numbers.data(), encoded.data(), 0, ggml_nrows(tensor),
-                        tensor->ne[0], nullptr);
+    const auto encoded = encoded_values(*tensor, dice);
     ggml_backend_tensor_set(tensor, encoded.data(), 0, encoded.size());
 }
 
@@ -142,7 +166,7 @@ Tensor* Side::take_step(int graph, int number, std::span<Tensor* const> values, 
     Tensor* made = nullptr;
     const OpRule& rule = ops()[static_cast<std::size_t>(step.op)];
     // What another library computes differs in the last bits.
-    if (!step.is_dropped && !(rule.jumps && case_.blas)) {
+    if (!step.is_dropped && !(rule.jumps && case_.rounds)) {
         Dice dice(step.seed);
         made = rule.build(context, operands, dice);
     }
@@ -191,6 +215,14 @@ void Side::fill_inputs(Build& build, std::uint32_t seed, bool all) {
         // Not in the graph: no memory.
         if (tensor->buffer == nullptr) continue;
         fill(tensor, *leaf, seed);
+    }
+}
+
+void Side::restore(int graph, const Side& other) {
+    const auto here = kept(graph), there = other.kept(graph);
+    for (std::size_t i = 0; i < here.size(); ++i) {
+        const auto bytes = bytes_of(*there[i]);
+        ggml_backend_tensor_set(here[i], bytes.data(), 0, bytes.size());
     }
 }
 

@@ -32,6 +32,9 @@ public:
     void fill_inputs(Build& build, std::uint32_t seed, bool all);
     void fill_weights(int graph, std::uint32_t seed);
 
+    /// Gives what stays the values that it has on the other side.
+    void restore(int graph, const Side& other);
+
     /// The tensors of a graph that stay, but for its inputs.
     std::vector<Tensor*> kept(int graph) const;
 

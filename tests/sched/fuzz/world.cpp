@@ -28,7 +28,7 @@ std::string some_ops(Dice& dice) {
 
 }  // namespace
 
-World::World() {
+World::World(std::span<const std::string> others) {
     const auto configure = reinterpret_cast<heddle_backend_configure_t>(
         ggml_backend_reg_get_proc_address(ggml_backend_sim_reg(), "heddle_backend_configure"));
     Dice dice(1);
@@ -44,6 +44,20 @@ World::World() {
             kinds_.push_back(parameters);
         }
     }
+    simulated_ = static_cast<int>(devices_.size());
+    for (const std::string& name : others) {
+        ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+        if (device == nullptr) continue;
+        devices_.push_back(device);
+        kinds_.push_back(name);
+    }
+}
+
+Scope World::scope() const {
+    return {.devices = static_cast<int>(devices_.size()),
+            .exact_devices = simulated_,
+            .blas = blas() != nullptr,
+            .faults = true};
 }
 
 ggml_backend_dev_t World::blas() {

@@ -25,11 +25,16 @@ using OwnedScheduler = Owned<ggml_backend_sched, ggml_backend_sched_free>;
 /// once: cases choose among them.
 class World {
 public:
-    World();
+    /// With `others` of the registry besides, if they are there.
+    explicit World(std::span<const std::string> others = {});
+
     std::size_t size() const { return devices_.size(); }
+    /// What there is to make cases of.
+    Scope scope() const;
     ggml_backend_dev_t device(int number) const {
         return devices_[static_cast<std::size_t>(number)];
     }
+    bool is_simulated(int number) const { return number < simulated_; }
     const std::string& kind(int number) const { return kinds_[static_cast<std::size_t>(number)]; }
 
     /// Null where the library was built without.
@@ -37,6 +42,7 @@ public:
 
 private:
     std::vector<ggml_backend_dev_t> devices_;
+    int simulated_ = 0;               ///< the first of them
     std::vector<std::string> kinds_;  ///< the parameters of each device
 };
 
