@@ -139,8 +139,10 @@ private:
         std::uint8_t& known = reach_[pair(root, runner_)];
         if (known == 0) {
             const Choice& choice = placement_[root];
-            // Results without memory go to their runner: no need to look at the tensor.
+            // Results without memory go to their runner: no need to look at the tensor. Parameters
+            // are nodes too, and have memory that their runner may not reach.
             const bool own_result = choice.runner == runner_ && index_.is_node(root) &&
+                                    index_.facts(root).op != GGML_OP_NONE &&
                                     choice.rule != Rule::pinned && choice.rule != Rule::away;
             known = own_result || abilities_.can_reach(runner_, root, placement_) ? 2 : 1;
         }

@@ -197,6 +197,38 @@ TEST_F(FaultTest, EveryWriteBackMayFail) {
     EXPECT_GE(struck, 2) << "one copy to the processor, one back";
 }
 
+/// Parameters are nodes that compute nothing. While the device in whose memory they are is left
+/// out, others write them there all the same.
+TEST_F(FaultTest, ParametersInMemoryOfADeviceThatFailedAreStillWritten) {
+    rig_ = std::make_unique<Rig>("devices=1,ops=all,-OPT_STEP_SGD,latency=1us");
+    weights_ = std::make_unique<Weights>();
+    const auto matrix = [&](unsigned seed) {
+        Tensor* const made = weights_->bench().matrix(kWidth, kColumns, rig_->memory(0));
+        sim::write(made, sim::numbers(kWidth * kColumns, seed));
+        return made;
+    };
+    Tensor *const parameters = matrix(41), *const gradient = matrix(42);
+    Tensor* const rates = weights_->bench().vector(2, ggml_backend_cpu_buffer_type());
+    sim::write(rates, {0.5F, 0});
+    ggml_set_param(parameters);
+    const auto run = [&] {
+        Sketch net;
+        net.add("squares", ggml_sqr(net.context(), gradient));
+        net.add("step", ggml_opt_step_sgd(net.context(), parameters, gradient, rates));
+        ggml_backend_sched_reset(rig_->sched());
+        return ggml_backend_sched_alloc_graph(rig_->sched(), net.graph()) &&
+               ggml_backend_sched_graph_compute(rig_->sched(), net.graph()) == GGML_STATUS_SUCCESS;
+    };
+    ASSERT_TRUE(sim::set_faults(rig_->device(0), "node=1"));
+    EXPECT_FALSE(run());
+    ASSERT_TRUE(sim::set_faults(rig_->device(0), nullptr));
+    const Values before = sim::read(parameters), slope = sim::read(gradient);
+    Values after = before;
+    for (std::size_t i = 0; i < after.size(); ++i) after[i] -= 0.5F * slope[i];
+    EXPECT_TRUE(run()) << heddle_last_error();
+    expect_near(sim::read(parameters), after);
+}
+
 TEST_F(FaultTest, WithoutAnythingOnItALostDeviceIsNotMissed) {
     start(1);
     w1_ = weights_->add("w1 on the host", ggml_backend_cpu_buffer_type(), values1_);
