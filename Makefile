@@ -54,6 +54,9 @@ format: ## lay out the sources with clang-format
 fuzz: setup ## 60 seconds of hostile GGUF files (FUZZ_SECONDS=n for more)
 	@scripts/fuzz
 
+campaign: setup ## random cases through every door for HOURS=1 on all cores (COVERAGE=1: which lines they run)
+	@HOURS=$(or $(HOURS),1) JOBS=$(JOBS) BUILD=$(BUILD) PRESET=$(PRESET) COVERAGE=$(COVERAGE) scripts/campaign
+
 sanitize: setup ## the tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) test PRESET=asan BUILD=$(BUILD)-asan
 
@@ -72,4 +75,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz sanitize sanitize-threads docs install package clean
+.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads docs install package clean

@@ -267,6 +267,16 @@ int main_of(std::span<char*> arguments) {
 }  // namespace
 }  // namespace heddle::campaign
 
+#ifdef HEDDLE_CAMPAIGN_SANITIZED
+// A report is a crash like others, so that the case is kept. Memory that cannot be had is refused
+// as it is without sanitizers. Leaks are found by counting.
+extern "C" const char* __asan_default_options() {
+    return "abort_on_error=1:allocator_may_return_null=1:max_allocation_size_mb=4096:detect_leaks="
+           "0";
+}
+extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
+#endif
+
 int main(int count, char** arguments) {
     return heddle::campaign::main_of({arguments, static_cast<std::size_t>(count)});
 }
