@@ -28,6 +28,7 @@ struct Block {
     std::span<const std::byte> content;  ///< as recorded; empty for a tensor that was not a root
     std::size_t size = 0;                ///< what its tensors claim
     std::span<std::byte> bytes;
+    fuzz::OwnedBuffer buffer;  ///< around them, if somebody is to know where they end
 };
 
 class NodeCase {
@@ -47,8 +48,9 @@ public:
         for (int i = 0; i < changes; ++i) rewrite_field(node(), choices_, trace_);
         graph_ = ggml_new_graph_custom(context->get(), kCapacity, false);
         if (graph_ == nullptr) return text("no graph: ", heddle_last_error());
-        add_to_graph();
         const bool through_scheduler = choices_.one_in(3);
+        if (through_scheduler && choices_.one_in(12)) add_in_wrong_order(**context);
+        if (graph_->n_nodes == 0) add_to_graph();
         if (through_scheduler) return run_scheduled();
         return run_on_processor(changes == 0);
     }
@@ -97,26 +99,65 @@ private:
         });
     }
 
-    /// Tensors whose memory cannot be had get none.
-    void place() {
+    /// Tensors whose memory cannot be had get none. In buffers they get what they had when they
+    /// were recorded, whatever they claim: who knows the buffer can see that it is not enough.
+    void place(bool in_buffers) {
         GuardedMemory& memory = guarded_memory();
         memory.reset();
         measure_blocks();
         const bool at_end = !choices_.one_in(4);
+        constexpr std::size_t kBufferAlignment = 64;
         for (auto& [root, block] : blocks_) {
-            std::byte* begin = memory.take(block.size, 8, at_end);
+            if (in_buffers) block.size = block.content.size();
+            std::byte* begin = memory.take(block.size, in_buffers ? kBufferAlignment : 8, at_end);
             block.bytes = {begin, begin != nullptr ? block.size : 0};
             root->data = begin;
             if (begin == nullptr) continue;
             const std::size_t n = std::min(block.content.size(), block.size);
             if (n > 0) std::memcpy(begin, block.content.data(), n);
             std::memset(begin + n, 0, block.size - n);
+            if (!in_buffers || block.size == 0) continue;
+            block.buffer.reset(ggml_backend_cpu_buffer_from_ptr(begin, block.size));
+            root->buffer = block.buffer.get();
         }
         each_tensor([&](Tensor* tensor) {
             if (tensor->view_src == nullptr) return;
             auto* begin = static_cast<std::byte*>(tensor->view_src->data);
             tensor->data = begin != nullptr ? begin + tensor->view_offs : nullptr;
+            tensor->buffer = tensor->view_src->buffer;
         });
+        if (in_buffers && choices_.one_in(4)) move_data();
+    }
+
+    /// Somewhere else than it was placed, which may be outside its buffer.
+    void move_data() {
+        const std::uint32_t slot = choices_.below(kMaxSources + 1);
+        Tensor* tensor = slot > 0 ? node().src[slot - 1] : raw_->node;
+        if (tensor == nullptr || tensor->buffer == nullptr) return;
+        const std::int64_t step = other_value(0, choices_);
+        const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
+        tensor->data = reinterpret_cast<void*>(address + static_cast<std::uintptr_t>(step));
+        is_moved_ = true;
+        trace_.line(slot > 0 ? text("src", slot - 1) : "node", "->data moved by ", step);
+    }
+
+    /// Somebody reads the node before it is computed.
+    void add_in_wrong_order(ggml_context& context) {
+        Tensor* reader = ggml_dup(&context, raw_->node);
+        if (reader == nullptr) return;
+        trace_.line("before the node, a copy of its result");
+        graph_->nodes[graph_->n_nodes++] = reader;
+        graph_->nodes[graph_->n_nodes++] = raw_->node;
+        senseless_ = "a result was read before it was computed";
+    }
+
+    bool reads_itself() {
+        for (int slot = 0; slot < kMaxSources; ++slot) {
+            // A cast names itself as what it writes into.
+            const bool is_cast = node().op == GGML_OP_CPY && slot == 1;
+            if (node().src[slot] == raw_->node && !is_cast) return true;
+        }
+        return false;
     }
 
     void add_to_graph() {
@@ -128,7 +169,7 @@ private:
     }
 
     std::string run_on_processor(bool as_recorded) {
-        place();
+        place(choices_.one_in(3));
         ggml_backend_t cpu = Machine::shared().cpu();
         ggml_backend_cpu_set_n_threads(cpu, choices_.pick({1, 1, 1, 2}));
         const bool supported = ggml_backend_supports_op(cpu, raw_->node);
@@ -136,7 +177,7 @@ private:
         const ggml_status status = ggml_backend_graph_compute(cpu, graph_);
         trace_.line("status ", static_cast<int>(status), ": ", heddle_last_error());
         if (status != GGML_STATUS_SUCCESS) return complain_if_silent();
-        if (!as_recorded || !supported) return {};
+        if (!as_recorded || is_moved_ || !supported) return {};
         const auto compared = golden::compare_result(golden_, blocks_[result_root_].bytes);
         if (!compared) return compared.error().message;
         return compared->passed ? "" : text(ggml_op_name(node().op), ": ", compared->what);
@@ -156,6 +197,8 @@ private:
             trace_.line("status ", static_cast<int>(status), ": ", heddle_last_error());
             done = status == GGML_STATUS_SUCCESS;
         }
+        if (reads_itself()) senseless_ = "a node read its own result";
+        if (done && !senseless_.empty() && !is_empty(node())) return senseless_;
         const std::string silent = done ? "" : complain_if_silent();
         if (!silent.empty() || !choices_.one_in(4)) return silent;
         return machine.check_scheduler();
@@ -179,6 +222,8 @@ private:
     golden::RawCase* raw_ = nullptr;
     Graph* graph_ = nullptr;
     Tensor* result_root_ = nullptr;
+    bool is_moved_ = false;
+    std::string senseless_;  ///< what a graph does that must be refused
     std::map<Tensor*, Block> blocks_;
 };
 
