@@ -35,9 +35,8 @@ World::World(std::span<const std::string> others) {
     constexpr int kKinds = 10, kDevicesOfAKind = 2;
     for (int i = 0; i < kKinds; ++i) {
         const std::string ops = i < 3 ? "all" : some_ops(dice);
-        const std::string parameters =
-            text("devices=", kDevicesOfAKind, ",mem=256M,offload=1", ",pinned=", i % 2,
-                 ",ops=", ops);
+        const std::string parameters = text("devices=", kDevicesOfAKind, ",mem=256M,offload=1",
+                                            ",pinned=", i % 2, ",ops=", ops);
         if (!configure(parameters.c_str())) continue;
         for (std::size_t j = 0; j < kDevicesOfAKind; ++j) {
             devices_.push_back(ggml_backend_reg_dev_get(ggml_backend_sim_reg(), j));
