@@ -5,6 +5,7 @@ namespace heddle::campaign {
 std::string run_builders(Choices& choices, Trace& trace);
 std::string run_graphs(Choices& choices, Trace& trace);
 std::string run_nodes(Choices& choices, Trace& trace);
+std::string run_files(Choices& choices, Trace& trace);
 
 namespace {
 
@@ -13,6 +14,7 @@ constexpr Door kDoors[] = {
     {"builders", "builders with random arguments, tensors at unreadable pages", 10, run_builders},
     {"graphs", "random graphs over random devices, with faults", 30, run_graphs},
     {"nodes", "a node of any op with a field or two rewritten", 10, run_nodes},
+    {"files", "damaged model files, in every way to read them", 10, run_files},
 };
 
 }  // namespace
