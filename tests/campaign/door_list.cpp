@@ -6,6 +6,8 @@ std::string run_builders(Choices& choices, Trace& trace);
 std::string run_graphs(Choices& choices, Trace& trace);
 std::string run_nodes(Choices& choices, Trace& trace);
 std::string run_files(Choices& choices, Trace& trace);
+std::string run_api(Choices& choices, Trace& trace);
+std::string run_nulls(Choices& choices, Trace& trace);
 
 namespace {
 
@@ -15,6 +17,8 @@ constexpr Door kDoors[] = {
     {"graphs", "random graphs over random devices, with faults", 30, run_graphs},
     {"nodes", "a node of any op with a field or two rewritten", 10, run_nodes},
     {"files", "damaged model files, in every way to read them", 10, run_files},
+    {"api", "sequences of calls of the C API, right and wrong", 20, run_api},
+    {"nulls", "every function of the C API with one wrong argument", 20, run_nulls},
 };
 
 }  // namespace

@@ -1,0 +1,57 @@
+/// Functions that only make sense together: what one makes, the other needs at once.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml-impl.h"
+#include "ggml-opt.h"
+#include "gguf.h"
+
+namespace heddle::campaign::wrapped {
+
+inline void graph_plan(ggml_backend_t backend, ggml_cgraph* cgraph) {
+    const ggml_backend_graph_plan_t plan = ggml_backend_graph_plan_create(backend, cgraph);
+    ggml_backend_graph_plan_compute(backend, plan);
+    ggml_backend_graph_plan_free(backend, plan);
+}
+
+inline void graph_copy(ggml_backend_t backend, ggml_cgraph* graph) {
+    ggml_backend_graph_copy_free(ggml_backend_graph_copy(backend, graph));
+}
+
+inline ggml_status compute_with_plan(ggml_cgraph* cgraph, int n_threads,
+                                     ggml_threadpool* threadpool) {
+    ggml_cplan plan = ggml_graph_plan(cgraph, n_threads, threadpool);
+    constexpr std::size_t kMost = std::size_t{1} << 26;
+    if (plan.work_size > kMost) return GGML_STATUS_ALLOC_FAILED;
+    std::vector<std::uint8_t> work(plan.work_size);
+    plan.work_data = work.data();
+    return ggml_graph_compute(cgraph, &plan);
+}
+
+inline void hash_set(std::size_t size) {
+    ggml_hash_set set = ggml_hash_set_new(size);
+    if (set.keys != nullptr) ggml_hash_set_reset(&set);
+    ggml_hash_set_free(&set);
+}
+
+inline void aligned_memory(std::size_t size) { ggml_aligned_free(ggml_aligned_malloc(size), size); }
+
+inline void metadata(const gguf_context* file) {
+    constexpr std::size_t kMost = std::size_t{1} << 20;
+    const std::size_t size = gguf_get_meta_size(file);
+    std::vector<std::byte> bytes(size <= kMost ? size : 0);
+    gguf_get_meta_data(size <= kMost ? file : nullptr, bytes.data());
+}
+
+inline void predictions(ggml_opt_result_t result) {
+    std::int64_t count = 0;
+    ggml_opt_result_ndata(result, &count);
+    std::vector<std::int32_t> list(static_cast<std::size_t>(count > 0 ? count : 0));
+    ggml_opt_result_pred(result, list.data());
+}
+
+}  // namespace heddle::campaign::wrapped
