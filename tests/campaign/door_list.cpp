@@ -5,6 +5,7 @@ namespace heddle::campaign {
 std::string run_builders(Choices& choices, Trace& trace);
 std::string run_graphs(Choices& choices, Trace& trace);
 std::string run_nodes(Choices& choices, Trace& trace);
+std::string run_commands(Choices& choices, Trace& trace);
 std::string run_files(Choices& choices, Trace& trace);
 std::string run_api(Choices& choices, Trace& trace);
 std::string run_nulls(Choices& choices, Trace& trace);
@@ -19,6 +20,7 @@ constexpr Door kDoors[] = {
     {"files", "damaged model files, in every way to read them", 10, run_files},
     {"api", "sequences of calls of the C API, right and wrong", 20, run_api},
     {"nulls", "every function of the C API with one wrong argument", 20, run_nulls},
+    {"commands", "random command lines of the program heddle", 60, run_commands},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 //            --seed S                  the seed of the first case (1)
 //            --door NAME...            only these doors
 //            --devices CPU,sim,CUDA0   what graphs run on
+//            --program PATH            the program whose commands are tried (that of the build)
 //            --out DIR                 where findings go (campaign-findings)
 //            --json                    the report for programs
 //   campaign --replay PATH...          findings again; folders stand for the cases in them
@@ -29,7 +30,7 @@
 namespace heddle::campaign {
 
 Settings& settings() {
-    static Settings all;
+    static Settings all{.program = HEDDLE_PROGRAM};
     return all;
 }
 
@@ -99,6 +100,8 @@ Result<> set(Options& options, std::string_view option, std::span<char*> words) 
         plan.first_seed = std::strtoull(value, nullptr, 10);
     } else if (option == "--devices") {
         settings().devices = parts_of(value);
+    } else if (option == "--program") {
+        settings().program = value;
     } else if (option == "--out") {
         plan.out = value;
     } else {

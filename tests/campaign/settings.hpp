@@ -9,6 +9,8 @@ namespace heddle::campaign {
 struct Settings {
     /// Of which random mixes are made: CPU, sim, and names of the registry such as CUDA0.
     std::vector<std::string> devices{"CPU", "sim"};
+    /// The program `heddle` whose commands are tried.
+    std::string program;
 
     /// Where measured costs of devices are kept for the next process; empty: nowhere.
     std::string cost_file;

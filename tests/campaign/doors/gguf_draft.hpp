@@ -33,6 +33,9 @@ struct GgufDraft {
 /// A well-formed file: values of every type, tensors of every type, any alignment.
 GgufDraft draw_gguf(Choices& choices);
 
+/// The structure of a file that is known to be well-formed.
+GgufDraft draft_of(std::vector<std::byte> bytes);
+
 /// Damages a file in one to four places, by structure or by bytes.
 void damage(GgufDraft& file, Choices& choices, Trace& trace);
 
