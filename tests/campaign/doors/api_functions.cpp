@@ -51,19 +51,24 @@ void call_with(std::string_view name, R (*function)(P..., ...),
     arguments.end();
 }
 
-#define HEDDLE_FUNCTION(function, ...)                                        \
-    ApiFunction{#function, [](ApiArguments& arguments) {                      \
-                    call_with(#function, function, {__VA_ARGS__}, arguments); \
-                }},
+#define HEDDLE_FUNCTION(function, ...)                                                         \
+    ApiFunction {                                                                              \
+#function, [](ApiArguments &                                                           \
+                      arguments) { call_with(#function, function, {__VA_ARGS__}, arguments); } \
+    }
 
 constexpr ApiFunction kFunctions[] = {
 #include "api_function_table.inc"
-    HEDDLE_FUNCTION(wrapped::graph_plan, "backend", "cgraph")
-        HEDDLE_FUNCTION(wrapped::graph_copy, "backend", "graph")
-            HEDDLE_FUNCTION(wrapped::compute_with_plan, "cgraph", "n_threads", "threadpool")
-                HEDDLE_FUNCTION(wrapped::hash_set, "size") HEDDLE_FUNCTION(
-                    wrapped::aligned_memory, "size") HEDDLE_FUNCTION(wrapped::metadata, "ctx")
-                    HEDDLE_FUNCTION(wrapped::predictions, "result")};
+    HEDDLE_FUNCTION(wrapped::graph_plan, "backend", "cgraph"),
+    HEDDLE_FUNCTION(wrapped::graph_copy, "backend", "graph"),
+    HEDDLE_FUNCTION(wrapped::compute_with_plan, "cgraph", "n_threads", "threadpool"),
+    HEDDLE_FUNCTION(wrapped::hash_set, "size"),
+    HEDDLE_FUNCTION(wrapped::aligned_memory, "size"),
+    HEDDLE_FUNCTION(wrapped::metadata, "ctx"),
+    HEDDLE_FUNCTION(wrapped::file_of, "tensor", "only_meta"),
+    HEDDLE_FUNCTION(wrapped::predictions, "result"),
+    HEDDLE_FUNCTION(wrapped::plugin, "which", "params"),
+};
 
 }  // namespace
 

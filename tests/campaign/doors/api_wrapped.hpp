@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "ggml-backend.h"
@@ -47,11 +49,36 @@ inline void metadata(const gguf_context* file) {
     gguf_get_meta_data(size <= kMost ? file : nullptr, bytes.data());
 }
 
+/// A file knows where the data of its tensors were when they were added, not where they are now.
+inline void file_of(const ggml_tensor* tensor, bool only_meta) {
+    gguf_context* file = gguf_init_empty();
+    gguf_add_tensor(file, tensor);
+    std::vector<std::int8_t> bytes;
+    gguf_write_to_buf(file, bytes, only_meta);
+    gguf_free(gguf_init_from_buffer(bytes.data(), bytes.size(), {true, nullptr}));
+    gguf_free(file);
+}
+
 inline void predictions(ggml_opt_result_t result) {
     std::int64_t count = 0;
     ggml_opt_result_ndata(result, &count);
     std::vector<std::int32_t> list(static_cast<std::size_t>(count > 0 ? count : 0));
     ggml_opt_result_pred(result, list.data());
+}
+
+/// A plug-in of those in src/registry/test_plugins, sound or not: loaded, used, unloaded.
+inline void plugin(int which, const char* params) {
+    static constexpr const char* kNames[] = {"good",       "other",     "old_version", "no_init",
+                                             "throwing",   "null_init", "no_count",    "unnamed",
+                                             "half_table", "liar",      "many",        "no_such"};
+    const std::string name = kNames[static_cast<unsigned>(which) % std::size(kNames)];
+    const std::string path = HEDDLE_TEST_PLUGINS "/" + name + ".so";
+    const ggml_backend_reg_t loaded = ggml_backend_load(path.c_str());
+    if (loaded == nullptr) return;
+    for (std::size_t i = 0; i < 2; ++i) {
+        ggml_backend_free(ggml_backend_dev_init(ggml_backend_reg_dev_get(loaded, i), params));
+    }
+    ggml_backend_unload(loaded);
 }
 
 }  // namespace heddle::campaign::wrapped

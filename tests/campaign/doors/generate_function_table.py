@@ -1,6 +1,6 @@
 """Turns the tables of tests/abi into the list of functions that the doors `api` and `nulls` call.
 
-A line for each function: HEDDLE_FUNCTION(ggml_add, "ctx", "a", "b"). The names of the parameters tell
+A line for each function: HEDDLE_FUNCTION(ggml_add, "ctx", "a", "b"),. The names of the parameters tell
 what a number stands for.
 """
 
@@ -66,7 +66,7 @@ def main():
     for name, parameters in functions:
         if name not in left_out:
             names = "".join(f', "{each}"' for each in parameter_names(parameters))
-            lines.append(f"HEDDLE_FUNCTION({name}{names})")
+            lines.append(f"HEDDLE_FUNCTION({name}{names}),")
     arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
