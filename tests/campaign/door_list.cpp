@@ -8,6 +8,7 @@ std::string run_nodes(Choices& choices, Trace& trace);
 std::string run_commands(Choices& choices, Trace& trace);
 std::string run_files(Choices& choices, Trace& trace);
 std::string run_api(Choices& choices, Trace& trace);
+std::string run_models(Choices& choices, Trace& trace);
 std::string run_nulls(Choices& choices, Trace& trace);
 
 namespace {
@@ -21,6 +22,7 @@ constexpr Door kDoors[] = {
     {"api", "sequences of calls of the C API, right and wrong", 20, run_api},
     {"nulls", "every function of the C API with one wrong argument", 20, run_nulls},
     {"commands", "random command lines of the program heddle", 60, run_commands},
+    {"models", "damaged models, loaded and run by the program's loader", 20, run_models},
 };
 
 }  // namespace

@@ -30,7 +30,11 @@
 namespace heddle::campaign {
 
 Settings& settings() {
-    static Settings all{.program = HEDDLE_PROGRAM};
+    static Settings all = [] {
+        Settings usual;
+        usual.program = HEDDLE_PROGRAM;
+        return usual;
+    }();
     return all;
 }
 
