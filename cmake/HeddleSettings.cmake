@@ -50,13 +50,20 @@ endif()
 # use. SVE has vectors of a size unknown to the compiler, which arrays of sums cannot be made of; NEON
 # with its dot products is faster than what is left then, and processors with SVE have it as well.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+  set(HEDDLE_HWY_DEFINITIONS "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
   # What Highway's NEON asks for: functions that the compiler makes itself must be able to inline it.
   if(NOT CMAKE_CXX_FLAGS MATCHES "-m(arch|cpu)=")
     add_compile_options(-march=armv8-a+crypto)
   endif()
 else()
-  set(HEDDLE_HWY_LEFT_OUT "HWY_DISABLED_TARGETS=HWY_SSSE3")
+  set(HEDDLE_HWY_DEFINITIONS "HWY_DISABLED_TARGETS=HWY_SSSE3")
+endif()
+if(HEDDLE_ONE_ISA)
+  # Highway then takes the one that the compiler is told to count on; it wants AES beside AVX2.
+  list(APPEND HEDDLE_HWY_DEFINITIONS HWY_COMPILE_ONLY_STATIC)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    add_compile_options(-march=x86-64-v3 -maes -mpclmul)
+  endif()
 endif()
 
 find_package(Threads REQUIRED)
