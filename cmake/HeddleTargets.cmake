@@ -30,12 +30,11 @@ function(heddle_test name)
   target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE HEDDLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # Tests are compiled often and run once: they need not be fast.
-  target_compile_options(${name}_test PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>)
+  target_compile_options(${name}_test PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>
+                                              $<$<CONFIG:Instrumented>:-O0>)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_test)
-  # Tests ask for more memory than there is: that is to fail as it does without sanitizers.
-  set_tests_properties(${name} PROPERTIES
-    ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
+  heddle_test_settings(${name} PROGRAM ${name}_test)
 endfunction()
 
 # heddle_c_library: a library clients link, with ggml's names and version. It exports what the public

@@ -22,7 +22,7 @@
 namespace heddle::fuzz {
 namespace {
 
-#ifdef __SANITIZE_THREAD__
+#ifdef HEDDLE_SANITIZED
 constexpr unsigned kLongest = 300;  // seconds that a case may take
 #else
 constexpr unsigned kLongest = 20;

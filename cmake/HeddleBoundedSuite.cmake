@@ -1,0 +1,32 @@
+# How tests are run, and which of them every change must pass under sanitizers.
+
+# Tests ask for more memory than there is: that is to fail as it does without sanitizers.
+set(HEDDLE_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=allocator_may_return_null=1"
+  "TSAN_OPTIONS=allocator_may_return_null=1 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
+
+# The bounded suite: tests that are built (target `bounded_suite`) and run (`ctest -L bounded`) under a sanitizer
+# within a few minutes. Left to `make sanitize-all` are the tests of single kernels and of the program.
+if(HEDDLE_SANITIZE MATCHES "thread")
+  set(HEDDLE_BOUNDED_SUITE conformance cpu_threads registry runtime sched_clients sched_faults sched_fuzz
+      sched_late_reader sched_scheduler sched_submit sim)
+else()
+  set(HEDDLE_BOUNDED_SUITE backend_2024 capi client_sequences conformance core cpu_threads gguf golden model ops
+      quant registry runtime sched_clients sched_explain sched_faults sched_fuzz sched_late_reader sched_place
+      sched_plan sched_scheduler sched_split sched_submit sim train)
+endif()
+if(HEDDLE_TESTS)
+  add_custom_target(bounded_suite)
+endif()
+
+# heddle_test_settings: what every test that ctest runs has, whatever made its program.
+#
+#   heddle_test_settings(sched_fuzz PROGRAM sched_fuzz)
+function(heddle_test_settings name)
+  cmake_parse_arguments(ARG "" "PROGRAM" "" ${ARGN})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${HEDDLE_TEST_ENVIRONMENT}")
+  if(name IN_LIST HEDDLE_BOUNDED_SUITE)
+    set_property(TEST ${name} APPEND PROPERTY LABELS bounded)
+    add_dependencies(bounded_suite ${ARG_PROGRAM})
+  endif()
+endfunction()
