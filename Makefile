@@ -63,6 +63,12 @@ sanitize: setup ## the tests under the address and undefined-behaviour sanitizer
 sanitize-threads: setup ## the tests under the thread sanitizer
 	@$(MAKE) test PRESET=tsan BUILD=$(BUILD)-tsan
 
+sanitize-quick: setup ## the bounded suite under both, as every change must pass it
+	@JOBS=$(JOBS) scripts/sanitize quick
+
+sanitize-all: setup ## every test under both, and valgrind; logs in build-sanitize/
+	@JOBS=$(JOBS) scripts/sanitize all
+
 docs: build ## write the pages that are made from the code
 	@scripts/docs $(BUILD)
 
@@ -75,4 +81,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads docs install package clean
+.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all docs install package clean
