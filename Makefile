@@ -69,6 +69,9 @@ sanitize-quick: setup ## the bounded suite under both, as every change must pass
 sanitize-all: setup ## every test under both, and valgrind; logs in build-sanitize/
 	@JOBS=$(JOBS) scripts/sanitize all
 
+coverage: setup ## the lines and branches of src that the tests reach
+	@JOBS=$(JOBS) scripts/coverage $(BUILD)-coverage
+
 docs: build ## write the pages that are made from the code
 	@scripts/docs $(BUILD)
 
@@ -81,4 +84,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all docs install package clean
+.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all coverage docs install package clean
