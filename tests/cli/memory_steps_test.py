@@ -33,7 +33,7 @@ def outcome(words, megabytes=None):
         return "text", out
     if done.returncode == 1 and err.startswith("heddle") and err.count("\n") == 1:
         return "sentence", err.strip()
-    if done.returncode == 127 and "error while loading shared libraries" in err:
+    if done.returncode == 127:  # of the loader alone
         return "loader", err.strip()
     # Constructors of the system's libraries run before the program begins and know no failure.
     before_main = not err or "terminate called without an active exception" in err
