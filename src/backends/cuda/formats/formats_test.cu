@@ -2,13 +2,19 @@
 /// they are the same functions that kernels call.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
 
+#include "backends/cpu/dot/convert.hpp"
+#include "backends/cpu/type_traits.hpp"
 #include "backends/cuda/formats/all.cuh"
+#include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/formats/encode.cuh"
 #include "core/type.hpp"
+#include "ggml-common.h"
 #include "quant/codec.hpp"
 #include "quant/traits.hpp"
 
@@ -104,6 +110,69 @@ TEST(Formats, DecodePlainHalvesAsQuantDoes) {
         EXPECT_EQ(std::memcmp(&a, &f16[at], 4), 0) << i;
         EXPECT_EQ(std::memcmp(&b, &bf16[at], 4), 0) << i;
     }
+}
+
+// ---- activations -------------------------------------------------------------------------------
+
+/// 32 numbers of all sizes; some blocks have zeros, ties, or what is not finite.
+std::array<float, 32> activations(int round) {
+    std::mt19937 random(static_cast<unsigned>(round));
+    std::normal_distribution<float> normal(0, 1);
+    std::array<float, 32> x;
+    const float size = std::exp2(static_cast<float>(round % 80) - 40);
+    for (float& value : x) value = normal(random) * size;
+    if (round % 97 == 0) x.fill(0);
+    if (round % 89 == 0) {  // a scale of one: codes are halves away from whole numbers
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) - 15.5f;
+        x[0] = 127;
+    }
+    if (round % 101 == 0) x[7] = INFINITY;
+    return x;
+}
+
+TEST(Activations, HaveTheScaleAndCodesOfTheProcessor) {
+    for (int round = 0; round < 8000; ++round) {
+        const auto x = activations(round);
+        block_q8_1 expected;
+        cpu::encode_q8_1_row(x.data(), &expected, 32);
+        std::uint32_t largest = 0;
+        for (const float value : x) largest = std::max(largest, magnitude_bits(value));
+        const ByteScale scale(largest);
+        const float d = f16_to_f32(expected.d), stored = scale.stored(DotOperand::q8_1);
+        if (std::isnan(d)) {
+            EXPECT_TRUE(std::isnan(stored)) << round;
+            continue;
+        }
+        ASSERT_EQ(stored, d) << round;
+        int sum = 0;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            ASSERT_EQ(scale.code(x[i]), expected.qs[i]) << round << ", element " << i;
+            sum += expected.qs[i];
+        }
+        ASSERT_EQ(stored_sum(scale, sum), f16_to_f32(expected.s)) << round;
+    }
+}
+
+TEST(Activations, AreRoundedToTheDotTypeOfTheirWeights) {
+    for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
+        const auto type = static_cast<Type>(number);
+        if (cpu::cpu_traits_of(type).vec_dot == nullptr) continue;
+        const Type dot = cpu::cpu_traits_of(type).vec_dot_type;
+        const DotOperand expected = dot == GGML_TYPE_F32    ? DotOperand::f32
+                                    : dot == GGML_TYPE_F16  ? DotOperand::f16
+                                    : dot == GGML_TYPE_BF16 ? DotOperand::bf16
+                                    : dot == GGML_TYPE_Q8_0 ? DotOperand::q8_0
+                                    : dot == GGML_TYPE_Q8_1 ? DotOperand::q8_1
+                                                            : DotOperand::q8_f32;
+        EXPECT_EQ(dot_operand_of(type), expected) << name_of(type);
+    }
+}
+
+TEST(Activations, KeepTheirSizeWhereHalvesEnd) {
+    EXPECT_EQ(round_to_half(65519.9f), 65504.0f);
+    EXPECT_EQ(round_to_half(65520.0f), 65520.0f);
+    EXPECT_EQ(round_to_half(-1e30f), -1e30f);
+    EXPECT_EQ(round_to_half(1.0f + 0x1p-12f), 1.0f);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cuda_bf16.h>
-
+#include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/gemv_ring.cuh"
 
-/// Dot products of float weights and f32 activations, for `gemv_ring`. A lane takes four weights of
-/// every 128, so that weights and activations are read without bank conflicts.
+/// Dot products of float weights and activations that have as many bits, for `gemv_ring`. A lane
+/// takes four weights of every 128, so that weights and activations are read without bank
+/// conflicts.
 namespace heddle::cuda {
 
 template <ggml_type kType>
@@ -41,8 +41,13 @@ struct FloatDot {
 #pragma unroll
             for (int i = 0; i < kBatch; ++i)
                 if (first + i * threads < depth)
-                    reinterpret_cast<float*>(to)[first + i * threads] = x[i];
+                    reinterpret_cast<float*>(to)[first + i * threads] = rounded(x[i]);
         }
+    }
+    __device__ static float rounded(float x) {
+        if constexpr (kType == GGML_TYPE_F16) return round_to_half(x);
+        if constexpr (kType == GGML_TYPE_BF16) return round_to_bfloat(x);
+        return x;
     }
     __device__ static Packed load(const std::uint8_t* piece, int step, int lane) {
         const std::uint8_t* from = piece + (step * 128 + lane * 4) * kElement;

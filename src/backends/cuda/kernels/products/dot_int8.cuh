@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backends/cuda/formats/all.cuh"
+#include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/gemv_ring.cuh"
 
 /// Dot products of quantised weights and activations of eight bits, for `gemv_ring`.
@@ -9,7 +10,7 @@
 /// halves, which serve offsets and minima:
 ///     bytes    288 for each 256 elements; the 32 spare ones keep lanes on different banks
 ///     scales   a float for each 32
-///     sums     two int16 for each 32
+///     sums     two int16 for each 32, or what Q8_1 keeps of the sum, a float
 namespace heddle::cuda {
 
 /// Where the parts of a column lie.
@@ -87,6 +88,7 @@ private:
 
 /// Quantising a column on its way to shared memory: q = round(x / d), d = max |x| / 127 of
 /// every 32.
+template <DotOperand kOperand>
 struct Int8Activations {
     __host__ __device__ static int column_bytes(std::int64_t depth) {
         return static_cast<int>(Int8Column::bytes(depth));
@@ -118,20 +120,15 @@ private:
         if (is_aligned) return *reinterpret_cast<const float4*>(row + k);
         return {row[k], row[k + 1], row[k + 2], row[k + 3]};
     }
-    __device__ static std::uint32_t bits_of_magnitude(float x) {
-        return __float_as_uint(x) & 0x7fffffffu;
-    }
-    /// As bits, magnitudes are in order, infinity behind all numbers and NaN behind infinity: one
-    /// of them makes the scale infinite or NaN.
     __device__ static void quantize4(const float4& x, std::int64_t depth, int k, std::uint8_t* to) {
-        std::uint32_t bits = max(max(bits_of_magnitude(x.x), bits_of_magnitude(x.y)),
-                                 max(bits_of_magnitude(x.z), bits_of_magnitude(x.w)));
+        std::uint32_t bits = max(max(magnitude_bits(x.x), magnitude_bits(x.y)),
+                                 max(magnitude_bits(x.z), magnitude_bits(x.w)));
 #pragma unroll
         for (int step = 4; step > 0; step /= 2)
             bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, step));
-        const float largest = __uint_as_float(bits);
-        const float r = bits > 0 && bits < 0x7f800000u ? 127.0f / largest : 0.0f;
-        const int q0 = code(x.x * r), q1 = code(x.y * r), q2 = code(x.z * r), q3 = code(x.w * r);
+        const ByteScale scale(bits);
+        const int q0 = scale.code(x.x), q1 = scale.code(x.y), q2 = scale.code(x.z),
+                  q3 = scale.code(x.w);
         int sum = q0 + q1 + q2 + q3;
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
@@ -139,11 +136,11 @@ private:
         *reinterpret_cast<std::uint32_t*>(to + Int8Column::byte_at(k)) =
             static_cast<std::uint32_t>((q0 & 255) | (q1 & 255) << 8 | (q2 & 255) << 16 | q3 << 24);
         if (k % 32 != 0) return;
-        *reinterpret_cast<float*>(to + Int8Column::scale_at(depth, k)) = largest / 127.0f;
-        *reinterpret_cast<int*>(to + Int8Column::sum_at(depth, k)) = (sum & 0xffff) | upper << 16;
+        *reinterpret_cast<float*>(to + Int8Column::scale_at(depth, k)) = scale.stored(kOperand);
+        *reinterpret_cast<int*>(to + Int8Column::sum_at(depth, k)) =
+            kOperand == DotOperand::q8_1 ? __float_as_int(stored_sum(scale, sum + upper))
+                                         : (sum & 0xffff) | upper << 16;
     }
-    /// Below 2^-121 the inverse of a scale is infinite.
-    __device__ static int code(float v) { return min(127, max(-127, __float2int_rn(v))); }
 };
 
 /// `kCount` blocks of 32 one after the other.
@@ -169,11 +166,14 @@ struct ActsOf32 {
         return acts;
     }
     __device__ int sum(int b) const { return low_sum(sums[b]) + high_sum(sums[b]); }
+    /// As Q8_1 has it, times the scale.
+    __device__ float scaled_sum(int b) const { return __int_as_float(sums[b]); }
 };
 
 /// Formats where each lane takes whole blocks of 32: `kCount` blocks that fill `kWords` words.
-template <class F, int kCount, int kWordCount, int kStepCount>
-struct BlocksOf32 : Int8Activations {
+template <class F, int kCount, int kWordCount, int kStepCount,
+          DotOperand kOperand = DotOperand::q8_0>
+struct BlocksOf32 : Int8Activations<kOperand> {
     static constexpr int kAlignment = 4, kSteps = kStepCount;
     static constexpr int kStepWeights = 32 * 32 * kCount, kStepBytes = 32 * 4 * kWordCount;
     static constexpr int kPieceWeights = kSteps * kStepWeights, kPieceBytes = kSteps * kStepBytes;
@@ -205,7 +205,7 @@ struct BlocksOf32 : Int8Activations {
 
 /// Formats of 256 elements: eight lanes to a block. A warp takes four blocks in a step.
 template <class F, int kAlign, int kStepCount>
-struct BlocksOf256 : Int8Activations {
+struct BlocksOf256 : Int8Activations<DotOperand::q8_f32> {
     static constexpr int kAlignment = kAlign, kSteps = kStepCount;
     static constexpr int kPieceWeights = kSteps * 1024, kPieceBytes = kSteps * 4 * F::block_bytes;
     static constexpr int kDepthUnit = 256;

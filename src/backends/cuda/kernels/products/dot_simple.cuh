@@ -87,13 +87,12 @@ struct Dot<GGML_TYPE_IQ4_NL> : BlocksOf32<Format<GGML_TYPE_IQ4_NL>, 2, 9, 2> {
 };
 
 template <>
-struct Dot<GGML_TYPE_Q4_1> : BlocksOf32<Format<GGML_TYPE_Q4_1>, 1, 5, 3> {
+struct Dot<GGML_TYPE_Q4_1> : BlocksOf32<Format<GGML_TYPE_Q4_1>, 1, 5, 3, DotOperand::q8_1> {
     __device__ static float dot(const Packed& p, const Acts& a, int) {
         std::uint32_t codes[4];
         whole(p.w + 1, codes);
         const auto product = static_cast<float>(dot_nibbles(codes, a.x[0], 0));
-        return a.scale[0] *
-               (low_half(p.w[0]) * product + high_half(p.w[0]) * static_cast<float>(a.sum(0)));
+        return low_half(p.w[0]) * a.scale[0] * product + high_half(p.w[0]) * a.scaled_sum(0);
     }
 };
 
@@ -111,13 +110,12 @@ struct Dot<GGML_TYPE_Q5_0> : BlocksOf32<Format<GGML_TYPE_Q5_0>, 2, 11, 1> {
 };
 
 template <>
-struct Dot<GGML_TYPE_Q5_1> : BlocksOf32<Format<GGML_TYPE_Q5_1>, 1, 6, 3> {
+struct Dot<GGML_TYPE_Q5_1> : BlocksOf32<Format<GGML_TYPE_Q5_1>, 1, 6, 3, DotOperand::q8_1> {
     __device__ static float dot(const Packed& p, const Acts& a, int) {
         std::uint32_t codes[4];
         whole(p.w + 2, codes);
         const auto product = static_cast<float>(dot_five_bits(codes, p.w[1], a.x[0], 0));
-        return a.scale[0] *
-               (low_half(p.w[0]) * product + high_half(p.w[0]) * static_cast<float>(a.sum(0)));
+        return low_half(p.w[0]) * a.scale[0] * product + high_half(p.w[0]) * a.scaled_sum(0);
     }
 };
 
@@ -166,7 +164,7 @@ struct Dot<GGML_TYPE_MXFP4> : BlocksOf32<Format<GGML_TYPE_MXFP4>, 4, 17, 1> {
 };
 
 template <>
-struct Dot<GGML_TYPE_NVFP4> : Int8Activations {
+struct Dot<GGML_TYPE_NVFP4> : Int8Activations<DotOperand::q8_0> {
     static constexpr int kAlignment = 4, kSteps = 2;
     static constexpr int kPieceWeights = kSteps * 2048, kPieceBytes = kSteps * 1152;
     static constexpr int kDepthUnit = 64;

@@ -216,7 +216,7 @@ void launch_library(const Tensor& node, const Launch& launch) {
     const std::byte* acts = static_cast<const std::byte*>(b.data);
     std::byte* workspace = launch.scratch;
     if (!is_f32(node)) {
-        convert_activations(b, a.type == GGML_TYPE_BF16, launch.scratch, launch);
+        convert_activations(b, a.type, launch.scratch, launch);
         acts = launch.scratch;
         workspace += halves.bytes();
     }

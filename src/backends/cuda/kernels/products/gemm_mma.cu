@@ -46,7 +46,7 @@ void launch_mul_mat(const Tensor& node, const Launch& launch) {
     if (is_empty(node)) return;
     if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
     const ggml_type type = node.src[0]->type;
-    convert_activations(*node.src[1], type == GGML_TYPE_BF16, launch.scratch, launch);
+    convert_activations(*node.src[1], type, launch.scratch, launch);
     GemmArguments a = arguments_of(node, launch);
     const bool is_one = has_one_matrix(*node.src[0]);
     a.columns = columns_per_matrix(node);
@@ -70,7 +70,7 @@ void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     const ExpertGroups groups(launch.scratch + HalfActivations(*node.src[1]).bytes(), as.ne[2],
                               pairs);
     group_by_expert(*node.src[2], groups, launch);
-    convert_activations(*node.src[1], as.type == GGML_TYPE_BF16, launch.scratch, launch);
+    convert_activations(*node.src[1], as.type, launch.scratch, launch);
     GemmArguments a = arguments_of(node, launch);
     a.starts = groups.starts;
     a.order = groups.order;

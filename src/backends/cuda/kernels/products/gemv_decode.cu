@@ -1,4 +1,5 @@
 #include "backends/cuda/formats/all.cuh"
+#include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/gemv.cuh"
 
 /// Products of few columns, any type and any strides: weights are decoded to f32 on the way.
@@ -7,9 +8,31 @@ namespace {
 
 constexpr int kWarps = 8;
 
+/// Eight activations of each lane as products use them. All lanes take part: four of them share a
+/// scale.
+__device__ void round8(DotOperand operand, float (&x)[8]) {
+    if (operand == DotOperand::f16) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) x[j] = round_to_half(x[j]);
+    } else if (operand == DotOperand::bf16) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) x[j] = round_to_bfloat(x[j]);
+    } else if (has_half_scale(operand)) {
+        std::uint32_t bits = 0;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) bits = max(bits, magnitude_bits(x[j]));
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 1));
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 2));
+        const ByteScale scale(bits);
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            x[j] = scale.stored(operand) * static_cast<float>(scale.code(x[j]));
+    }
+}
+
 /// One warp for a row of weights and up to eight columns.
 template <class F>
-__global__ void __launch_bounds__(32 * kWarps) gemv_decode(GemvArguments a) {
+__global__ void __launch_bounds__(32 * kWarps) gemv_decode(GemvArguments a, DotOperand operand) {
     const int lane = threadIdx.x & 31;
     const std::int64_t depth = a.weights.depth, rows = a.weights.rows;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kWarps;
@@ -20,18 +43,25 @@ __global__ void __launch_bounds__(32 * kWarps) gemv_decode(GemvArguments a) {
         const std::uint8_t* weights = matrix + row * a.weights.row_stride;
         const std::int64_t first = first_column(a, segment);
         float sums[kMostColumns] = {};
-        for (std::int64_t k = 8 * lane; matrix != nullptr && k < depth; k += 256) {
-            float w[8];
-            const int count = static_cast<int>(min(depth - k, std::int64_t{8}));
-            if (F::block_elements > 1 || count == 8)
+        for (std::int64_t base = 0; matrix != nullptr && base < depth; base += 256) {
+            const std::int64_t k = base + 8 * lane;
+            float w[8] = {};
+            const int count =
+                static_cast<int>(max(min(depth - k, std::int64_t{8}), std::int64_t{0}));
+            if (count == 8)
                 decode8_of_row<F>(weights, k, w);
-            else
-                for (int j = 0; j < 8; ++j)
-                    w[j] = j < count ? decode<F>(weights + k * F::block_bytes, j) : 0.0f;
+            else if constexpr (F::block_elements == 1)
+                for (int j = 0; j < count; ++j) w[j] = decode<F>(weights + k * F::block_bytes, j);
             for (int n = 0; n < a.columns; ++n) {
-                const std::uint8_t* x = a.acts.row(first + n);
+                const std::uint8_t* row_of_b = a.acts.row(first + n);
+                float x[8];
+#pragma unroll
+                for (int j = 0; j < 8; ++j) x[j] = j < count ? a.acts.load(row_of_b, k + j) : 0.0f;
+                round8(operand, x);
                 float sum = 0;
-                for (int j = 0; j < count; ++j) sum += w[j] * a.acts.load(x, k + j);
+#pragma unroll
+                for (int j = 0; j < 8; ++j)
+                    if (j < count) sum += w[j] * x[j];
 #pragma unroll
                 for (int m = 0; m < kMostColumns; ++m) sums[m] += m == n ? sum : 0.0f;
             }
@@ -58,8 +88,9 @@ void run(ggml_type type, GemvArguments arguments, const Launch& launch) {
             const int left = arguments.segment_columns - at;
             arguments.column_offset = at;
             arguments.columns = left < kMostColumns ? left : static_cast<int>(kMostColumns);
-            gemv_decode<decltype(format)><<<static_cast<unsigned>(blocks < most ? blocks : most),
-                                            32 * kWarps, 0, launch.stream>>>(arguments);
+            gemv_decode<decltype(format)>
+                <<<static_cast<unsigned>(blocks < most ? blocks : most), 32 * kWarps, 0,
+                   launch.stream>>>(arguments, dot_operand_of(type));
         }
     });
 }

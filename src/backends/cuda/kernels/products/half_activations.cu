@@ -1,5 +1,4 @@
-#include <cuda_bf16.h>
-
+#include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/half_activations.hpp"
 #include "backends/cuda/kernels/products/operands.cuh"
 
@@ -23,10 +22,21 @@ __device__ float largest_of_block(float value) {
     return largest;
 }
 
+/// A warp has the 32 activations that share a scale.
+__device__ float round_to_bytes(float x, DotOperand operand) {
+    std::uint32_t bits = magnitude_bits(x);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, step));
+    const ByteScale scale(bits);
+    return scale.stored(operand) * static_cast<float>(scale.code(x));
+}
+
 /// One block per column.
 __global__ void __launch_bounds__(kThreads)
-    convert(Activations b, std::int64_t depth, std::int64_t padded, bool to_bf16,
+    convert(Activations b, std::int64_t depth, std::int64_t padded, DotOperand operand,
             std::uint16_t* halves, float* factors) {
+    const bool to_bf16 = operand == DotOperand::bf16;
     for (std::int64_t column = blockIdx.x; column < b.columns(); column += gridDim.x) {
         const std::uint8_t* row = b.row(column);
         std::uint16_t* to = halves + column * padded;
@@ -43,7 +53,9 @@ __global__ void __launch_bounds__(kThreads)
             }
         }
         for (std::int64_t k = threadIdx.x; k < padded; k += kThreads) {
-            const float x = k < depth ? b.load(row, k) * scale : 0.0f;
+            float x = k < depth ? b.load(row, k) : 0.0f;
+            if (has_half_scale(operand)) x = round_to_bytes(x, operand);  // whole warps: see padded
+            x *= scale;
             to[k] = to_bf16 ? __bfloat16_as_ushort(__float2bfloat16_rn(x))
                             : __half_as_ushort(__float2half_rn(x));
         }
@@ -70,12 +82,12 @@ void apply_factors(const HalfActivations& layout, const std::byte* converted, st
         reinterpret_cast<const float*>(converted + layout.factors_at()), layout.columns, rows, y);
 }
 
-void convert_activations(const Tensor& b, bool to_bf16, std::byte* to, const Launch& launch) {
+void convert_activations(const Tensor& b, ggml_type weights, std::byte* to, const Launch& launch) {
     const HalfActivations layout(b);
     if (layout.columns == 0) return;
     const std::int64_t most = 1 << 20;
     convert<<<static_cast<unsigned>(layout.columns < most ? layout.columns : most), kThreads, 0,
-              launch.stream>>>(activations_of(b), b.ne[0], layout.depth, to_bf16,
+              launch.stream>>>(activations_of(b), b.ne[0], layout.depth, dot_operand_of(weights),
                                reinterpret_cast<std::uint16_t*>(to),
                                reinterpret_cast<float*>(to + layout.factors_at()));
 }

@@ -26,7 +26,8 @@ struct HalfActivations {
     }
 };
 
-void convert_activations(const Tensor& b, bool to_bf16, std::byte* to, const Launch& launch);
+/// Rounds first to what products with weights of this type use: see `DotOperand`.
+void convert_activations(const Tensor& b, ggml_type weights, std::byte* to, const Launch& launch);
 
 /// Multiplies the columns of `y` that were scaled down.
 void apply_factors(const HalfActivations& layout, const std::byte* converted, std::int64_t rows,
