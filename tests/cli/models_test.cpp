@@ -94,6 +94,20 @@ TEST_F(ShippedModel, DoesWithoutADeviceThatIsTooSmall) {
     }
 }
 
+TEST_F(ShippedModel, HasItsNextTokensComparedOnTwoDevices) {
+    const Outcome outcome = heddle({"verify", kShipped, "--on", "sim", "--tokens", "6"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, testing::StartsWith("6 of 6 tokens are alike on sim and CPU; "));
+    const auto all = nlohmann::json::parse(
+        heddle({"verify", kShipped, "--on", "sim", "--tokens", "6", "--json"}).out);
+    EXPECT_TRUE(all["passed"].get<bool>());
+    for (const auto& step : all["tokens"]) {
+        EXPECT_EQ(step["trusted"], step["tested"]);
+        EXPECT_GE(step["gap"].get<double>(), 0);
+        EXPECT_GT(step["spread"].get<double>(), step["largest"].get<double>());
+    }
+}
+
 TEST_F(ShippedModel, KeepsToABudget) {
     const json half = run_greedily(kShipped, "Once upon a time", 8,
                                    {"--device", "sim:devices=1", "--budget", "SIM0=14M"});

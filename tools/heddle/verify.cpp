@@ -140,6 +140,11 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
         ->capture_default_str()
         ->needs(model);
     command.add_flag("--drift", check.drift, "Let errors add up from node to node")->needs(model);
+    command
+        .add_option("--tokens", check.tokens,
+                    "Compare the likeliest next tokens instead of nodes, so many of them")
+        ->check(CLI::Range(1, 100000))
+        ->needs(model);
 }
 
 void add_case_options(CLI::App& command, CaseOptions& cases) {

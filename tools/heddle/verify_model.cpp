@@ -8,6 +8,7 @@
 
 #include "console.hpp"
 #include "model/generator.hpp"
+#include "verify_text.hpp"
 
 /// `heddle verify MODEL`: a model's graph on two devices, node by node.
 namespace heddle::tool {
@@ -280,6 +281,7 @@ void print_json(const std::vector<Finding>& findings, const ModelCheck& check, c
 }  // namespace
 
 Result<bool> verify_model(const ModelCheck& check) {
+    if (check.tokens > 0) return verify_text(check);
     HEDDLE_TRY_ASSIGN(const Prompt prompt, prepare(check));
     const Graph& graph = prompt.prepared.graph;
     announce(check, "copying the graph to " + check.on);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -16,6 +17,7 @@ struct ModelCheck {
     bool drift = false;       ///< errors add up from node to node
     bool json = false;
     std::size_t shown = 10;
+    std::int64_t tokens = 0;  ///< above 0: so many tokens of text are compared instead of nodes
 
     /// Is called before each step that a device could fail in, with what it is, and with nothing
     /// when all memory is ready.
