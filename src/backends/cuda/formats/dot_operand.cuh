@@ -46,6 +46,11 @@ HEDDLE_HD constexpr bool has_half_scale(DotOperand operand) {
 /// Bits of a magnitude. They are in order, infinity behind all numbers and NaN behind infinity.
 HEDDLE_HD std::uint32_t magnitude_bits(float x) { return float_to_bits(x) & 0x7fffffffu; }
 
+/// Rounded to f16, but for what f16 has no finite numbers for.
+HEDDLE_HD float round_to_half(float x) {
+    return magnitude_bits(x) < 0x477ff000u ? half_bits_to_float(float_to_half_bits(x)) : x;
+}
+
 /// The scale of 32 activations of eight bits.
 struct ByteScale {
     float d;        ///< before it is rounded
@@ -60,7 +65,7 @@ struct ByteScale {
 
     /// As products use it.
     HEDDLE_HD float stored(DotOperand operand) const {
-        return has_half_scale(operand) ? half_bits_to_float(float_to_half_bits(d)) : d;
+        return has_half_scale(operand) ? round_to_half(d) : d;
     }
 
     /// The nearest code, ties to even. The inverse of a scale below 2^-128 is infinite.
@@ -76,12 +81,7 @@ struct ByteScale {
 
 /// What Q8_1 keeps of the sum of its codes: f16, and made with the scale before it is rounded.
 HEDDLE_HD float stored_sum(const ByteScale& scale, int sum) {
-    return half_bits_to_float(float_to_half_bits(mul(static_cast<float>(sum), scale.d)));
-}
-
-/// Rounded to f16, but for what f16 has no finite numbers for.
-HEDDLE_HD float round_to_half(float x) {
-    return magnitude_bits(x) < 0x477ff000u ? half_bits_to_float(float_to_half_bits(x)) : x;
+    return round_to_half(mul(static_cast<float>(sum), scale.d));
 }
 
 HEDDLE_HD float round_to_bfloat(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
