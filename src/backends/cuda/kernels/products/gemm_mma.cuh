@@ -200,7 +200,13 @@ private:
             const auto aligned =
                 reinterpret_cast<std::uintptr_t>(start + begin) & ~std::uintptr_t{15};
             const auto* from = reinterpret_cast<const std::uint8_t*>(aligned) + 16 * group;
-            if (from < start + end) copy16(to + row * L::kRawPitch + 16 * group, from, true);
+            if (from >= start + end) continue;
+            std::uint8_t* at = to + row * L::kRawPitch + 16 * group;
+            const std::int64_t left = start + row_bytes - from;
+            if (left >= 16)
+                copy16(at, from, true);
+            else  // what lies behind the row is not read: nobody may have written it
+                for (int j = 0; j < left; ++j) at[j] = from[j];
         }
     }
 

@@ -21,12 +21,15 @@ void launch_tile(const GemmArguments& a, std::int64_t column_tiles, const Launch
              L::kThreads, L::kShared, launch.stream>>>(a);
 }
 
-/// Large tiles where they keep the device busy.
+/// Large tiles where they keep the device busy and its multiprocessors have the memory.
 template <class F>
 void launch_format(const GemmArguments& a, const ColumnTiles& tiles, bool has_few_columns,
                    const Launch& launch) {
     const std::int64_t rows = (a.weights.rows + LargeTile::kRows - 1) / LargeTile::kRows;
-    if (has_few_columns || rows * tiles.large * 2 < launch.device.multiprocessors)
+    constexpr std::size_t kReserved = 2048 + 1024;  // columns of the tile, and the driver's
+    const bool fits =
+        GemmLayout<F, LargeTile>::kShared + kReserved <= launch.device.shared_per_block;
+    if (has_few_columns || !fits || rows * tiles.large * 2 < launch.device.multiprocessors)
         launch_tile<F, SmallTile>(a, tiles.small, launch);
     else
         launch_tile<F, LargeTile>(a, tiles.large, launch);
