@@ -22,9 +22,9 @@ std::string bus_address(const cudaDeviceProp& properties) {
     return address.data();
 }
 
-Result<Board> describe_gpu(int ordinal) {
+Result<Board> describe_gpu(int ordinal, const DeviceQueries& driver) {
     cudaDeviceProp properties{};
-    HEDDLE_TRY(check(cudaGetDeviceProperties(&properties, ordinal), "asking for the properties"));
+    HEDDLE_TRY(check(driver.properties(&properties, ordinal), "asking for its properties"));
     const gpu::Capability capability{properties.major, properties.minor};
     if (!gpu::runs_on(kCompiledFor, capability)) {
         return failure(Errc::unsupported, properties.name, " has compute capability ",
@@ -50,6 +50,9 @@ Result<Board> describe_gpu(int ordinal) {
     return board;
 }
 
+/// 13000 is 13.0.
+std::string words_of_version(int version) { return text(version / 1000, '.', version % 1000 / 10); }
+
 /// As many devices as asked for, in turn on the GPUs there are.
 std::vector<Board> share_out(const std::vector<Board>& gpus, int count) {
     std::vector<Board> boards;
@@ -67,33 +70,37 @@ std::vector<Board> share_out(const std::vector<Board>& gpus, int count) {
 
 }  // namespace
 
-std::string describe_bytes(std::size_t size) {
-    constexpr std::array units{"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double amount = static_cast<double>(size);
-    std::size_t unit = 0;
-    while (amount >= 1024 && unit + 1 < units.size()) amount /= 1024, ++unit;
-    std::array<char, 48> words{};
-    std::snprintf(words.data(), words.size(), unit == 0 ? "%.0f %s" : "%.1f %s", amount,
-                  units[unit]);
-    return words.data();
+Survey survey_devices(const Options& options) {
+    return survey_devices(options, {cudaDriverGetVersion, cudaGetDeviceCount, [](auto... words) {
+                                        return cudaGetDeviceProperties(words...);
+                                    }});
 }
 
-Survey survey_devices(const Options& options) {
+Survey survey_devices(const Options& options, const DeviceQueries& driver) {
     Survey survey;
-    int driver = 0, count = 0;
-    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+    int version = 0, count = 0;
+    if (driver.driver_version(&version) == cudaSuccess && version == 0) {
         // Asked for devices, the runtime would only say that the driver is too old.
         survey.left_out.emplace_back(
             "CUDA: there is no device: no driver of NVIDIA's is installed");
         return survey;
     }
-    if (auto asked = check(cudaGetDeviceCount(&count), "CUDA: there is no device"); !asked) {
+    const cudaError_t counted = driver.count(&count);
+    if (counted == cudaErrorInsufficientDriver) {
+        cudaGetLastError();
+        survey.left_out.push_back(
+            text("CUDA: there is no device: the driver is too old: it is for CUDA ",
+                 words_of_version(version), ", and this library needs ",
+                 words_of_version(CUDART_VERSION)));
+        return survey;
+    }
+    if (auto asked = check(counted, "CUDA: there is no device"); !asked) {
         survey.left_out.push_back(asked.error().message);
         return survey;
     }
     std::vector<Board> gpus;
     for (int ordinal = 0; ordinal < count; ++ordinal) {
-        auto board = describe_gpu(ordinal);
+        auto board = describe_gpu(ordinal, driver);
         if (board) {
             gpus.push_back(*std::move(board));
         } else {

@@ -31,7 +31,15 @@ struct Survey {
     std::vector<Board> boards;
     std::vector<std::string> left_out;
 };
+
+/// What is asked of the driver for that. Tests answer in its place.
+struct DeviceQueries {
+    cudaError_t (*driver_version)(int* version);
+    cudaError_t (*count)(int* count);
+    cudaError_t (*properties)(cudaDeviceProp* properties, int ordinal);
+};
 Survey survey_devices(const Options& options);
+Survey survey_devices(const Options& options, const DeviceQueries& driver);
 
 /// Free and total bytes of a device as the driver reports them, for one of the devices that share
 /// it. Creates a context.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/board.hpp"
 #include "backends/cuda/kernel_list.hpp"
 #include "ggml-backend-impl.h"
 #include "ggml-cpp.h"
@@ -134,6 +135,85 @@ TEST_F(Cuda, KernelsOfDifferentOpsHaveNamesAndFunctions) {
             EXPECT_NE(kernel->launch, nullptr) << kernel->name;
         }
     }
+}
+
+// ---- devices that are left out -----------------------------------------------------------------
+
+/// A driver of version 13.0 with two GPUs, the first of an architecture that nobody compiles for.
+cudaError_t version_13(int* version) { return *version = 13000, cudaSuccess; }
+cudaError_t two_gpus(int* count) { return *count = 2, cudaSuccess; }
+cudaError_t old_and_new(cudaDeviceProp* properties, int ordinal) {
+    *properties = {};
+    std::strcpy(properties->name, ordinal == 0 ? "Relic" : "Novelty");
+    properties->major = ordinal == 0 ? 1 : 9;
+    properties->multiProcessorCount = 132;
+    return cudaSuccess;
+}
+
+TEST(Survey, WithoutADriverThereIsNoDeviceAndASentence) {
+    const auto none = [](int* version) { return *version = 0, cudaSuccess; };
+    const Survey survey = survey_devices({}, {none, two_gpus, old_and_new});
+    EXPECT_TRUE(survey.boards.empty());
+    EXPECT_EQ(
+        survey.left_out,
+        (std::vector<std::string>{"CUDA: there is no device: no driver of NVIDIA's is installed"}));
+}
+
+TEST(Survey, ADriverThatIsTooOldIsNamedWithItsVersion) {
+    const auto old = [](int* version) { return *version = 11040, cudaSuccess; };
+    const auto refusing = [](int*) { return cudaErrorInsufficientDriver; };
+    const Survey survey = survey_devices({}, {old, refusing, old_and_new});
+    EXPECT_TRUE(survey.boards.empty());
+    ASSERT_EQ(survey.left_out.size(), 1U);
+    EXPECT_EQ(survey.left_out[0].find("CUDA: there is no device: the driver is too old: it is for "
+                                      "CUDA 11.4, and this library needs "),
+              0U)
+        << survey.left_out[0];
+}
+
+TEST(Survey, AGpuOfAnotherArchitectureIsLeftOutAndTheOtherIsThere) {
+    const Survey survey = survey_devices({}, {version_13, two_gpus, old_and_new});
+    ASSERT_EQ(survey.boards.size(), 1U);
+    EXPECT_EQ(survey.boards[0].name, "CUDA0");
+    EXPECT_EQ(survey.boards[0].description, "Novelty");
+    EXPECT_EQ(survey.boards[0].ordinal, 1);
+    EXPECT_EQ(survey.boards[0].facts.architecture, 900);
+    ASSERT_EQ(survey.left_out.size(), 1U);
+    EXPECT_EQ(survey.left_out[0].find("CUDA: device 0 of the driver is left out: Relic has compute "
+                                      "capability 1.0, and this library was compiled for "),
+              0U)
+        << survey.left_out[0];
+}
+
+TEST(Survey, AGpuThatDoesNotAnswerIsLeftOut) {
+    const auto broken = [](cudaDeviceProp* properties, int ordinal) {
+        return ordinal == 0 ? cudaErrorECCUncorrectable : old_and_new(properties, ordinal);
+    };
+    const Survey survey = survey_devices({}, {version_13, two_gpus, broken});
+    EXPECT_EQ(survey.boards.size(), 1U);
+    ASSERT_EQ(survey.left_out.size(), 1U);
+    EXPECT_EQ(survey.left_out[0].find("CUDA: device 0 of the driver is left out: asking for its "
+                                      "properties: "),
+              0U)
+        << survey.left_out[0];
+}
+
+TEST(Survey, VirtualDevicesShareTheGpusInTurn) {
+    Options options;
+    options.virtual_devices = 3;
+    const Survey survey = survey_devices(options, {version_13, two_gpus, old_and_new});
+    ASSERT_EQ(survey.boards.size(), 3U);
+    EXPECT_EQ(survey.boards[2].name, "CUDA2");
+    EXPECT_EQ(survey.boards[2].sharing, 3);
+    EXPECT_EQ(survey.boards[2].description, "Novelty (physical device 0, virtual device 2)");
+}
+
+TEST(Driver, AFaultThatEndsTheContextSaysSo) {
+    EXPECT_EQ(
+        check(cudaErrorIllegalAddress, "waiting for CUDA0").error().message,
+        "waiting for CUDA0: an illegal memory access was encountered; this process cannot use "
+        "the device any more");
+    EXPECT_EQ(check(cudaErrorInvalidValue, "copying").error().message, "copying: invalid argument");
 }
 
 // ---- refusals, which need no device ------------------------------------------------------------

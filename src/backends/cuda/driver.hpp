@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,13 +13,31 @@
 /// The CUDA runtime as values: errors are Results with a sentence, handles have owners.
 namespace heddle::cuda {
 
+/// Whether the driver's context is lost: all that comes after this fails too.
+bool ends_device(cudaError_t status);
+
 /// Success, or a failure whose sentence is `parts` and the driver's words.
 template <class... Parts>
 Result<> check(cudaError_t status, const Parts&... parts) {
     if (status == cudaSuccess) return ok();
     cudaGetLastError();  // else the next call would report it again
     const Errc code = status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::device;
-    return failure(code, parts..., ": ", cudaGetErrorString(status));
+    return failure(code, parts..., ": ", cudaGetErrorString(status),
+                   ends_device(status) ? "; this process cannot use the device any more" : "");
+}
+
+/// For tests: the call of `take` after `count` others fails as if there were no memory left; -1:
+/// none does. Returns how many calls there were since the last time.
+std::int64_t fail_after(std::int64_t count);
+
+/// Whether this call of `take` is to fail.
+bool is_to_fail();
+
+/// The answer of `call`, which takes something from the driver: memory, a stream, an event, ... All
+/// such calls go through here, so that tests can see each of them fail.
+template <class Call>
+cudaError_t take(const Call& call) {
+    return is_to_fail() ? cudaErrorMemoryAllocation : call();
 }
 
 /// A number of bytes for people: "3.2 GiB".

@@ -19,11 +19,25 @@ struct DeviceFacts {
     std::size_t shared_per_block = 0;  ///< opt-in limit in bytes
 };
 
+/// An index in data that points outside of its table, as a kernel found it.
+struct IndexFault {
+    std::int64_t index, extent;
+    int op;
+    int is_there;  ///< not 0: the others are written
+};
+
+/// Where kernels report such an index: the first that claims the sink does. Null: nowhere.
+struct FaultSink {
+    unsigned* claim = nullptr;              ///< memory of the device
+    volatile IndexFault* report = nullptr;  ///< memory of the host that the device can write
+};
+
 /// Where a kernel is launched.
 struct Launch {
     cudaStream_t stream;
     std::byte* scratch;  ///< as many bytes as the row's `scratch` asked for, aligned to 256
     const DeviceFacts& device;
+    FaultSink faults = {};
 };
 
 /// A kernel is a row: it says why it declines a node, how much scratch it needs, and launches.

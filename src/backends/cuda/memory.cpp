@@ -31,9 +31,11 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::make(const Board& board, std::si
     HEDDLE_TRY(board.select());
     const std::size_t bytes = std::max<std::size_t>(size, 1);
     void* memory = nullptr;
-    const cudaError_t status =
-        board.options.is_managed ? cudaMallocManaged(&memory, bytes) : cudaMalloc(&memory, bytes);
-    HEDDLE_TRY(check(status, "allocating ", describe_bytes(size), " on ", board.name));
+    const auto allocate = [&] {
+        return board.options.is_managed ? cudaMallocManaged(&memory, bytes)
+                                        : cudaMalloc(&memory, bytes);
+    };
+    HEDDLE_TRY(check(take(allocate), "allocating ", describe_bytes(size), " on ", board.name));
     return std::unique_ptr<CudaBuffer>(new CudaBuffer(board, DeviceMemory(memory), size));
 }
 
@@ -174,8 +176,10 @@ Result<ggml_backend_buffer_t> HostMemory::allocate_pinned(std::size_t size) {
     if (board_ == nullptr) return failure(Errc::not_found, "there is no CUDA device");
     HEDDLE_TRY(board_->select());
     void* memory = nullptr;
-    HEDDLE_TRY(check(cudaHostAlloc(&memory, std::max<std::size_t>(size, 1), cudaHostAllocPortable),
-                     "page-locking ", describe_bytes(size), " of host memory"));
+    const auto allocate = [&] {
+        return cudaHostAlloc(&memory, std::max<std::size_t>(size, 1), cudaHostAllocPortable);
+    };
+    HEDDLE_TRY(check(take(allocate), "page-locking ", describe_bytes(size), " of host memory"));
     return plugin::make_buffer(handle(), std::make_unique<PinnedBuffer>(PinnedMemory(memory)),
                                size);
 }

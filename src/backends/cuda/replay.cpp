@@ -46,7 +46,8 @@ Replay::Entry& Replay::find(const Plan& plan, cudaStream_t stream) {
 Result<> Replay::capture(Entry& entry, cudaStream_t stream, const Enqueue& enqueue) {
     entry.has_failed = true;
     // Relaxed: other threads may allocate meanwhile.
-    if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess) {
+    const auto begin = [&] { return cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed); };
+    if (take(begin) != cudaSuccess) {
         cudaGetLastError();
         return ok();
     }
@@ -56,8 +57,8 @@ Result<> Replay::capture(Entry& entry, cudaStream_t stream, const Enqueue& enque
     const GraphHandle graph(captured);
     if (!enqueued) return enqueued;
     cudaGraphExec_t executable = nullptr;
-    if (ended != cudaSuccess || captured == nullptr ||
-        cudaGraphInstantiate(&executable, captured, 0) != cudaSuccess) {
+    const auto instantiate = [&] { return cudaGraphInstantiate(&executable, captured, 0); };
+    if (ended != cudaSuccess || captured == nullptr || take(instantiate) != cudaSuccess) {
         cudaGetLastError();  // the work is enqueued without it
         return ok();
     }

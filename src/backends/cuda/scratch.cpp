@@ -5,8 +5,8 @@ namespace heddle::cuda {
 Result<std::byte*> Scratch::reserve(std::size_t size) {
     if (size > size_) {
         void* memory = nullptr;
-        HEDDLE_TRY(check(cudaMalloc(&memory, size), "allocating ", describe_bytes(size),
-                         " of scratch memory on ", board_.name));
+        HEDDLE_TRY(check(take([&] { return cudaMalloc(&memory, size); }), "allocating ",
+                         describe_bytes(size), " of scratch memory on ", board_.name));
         memory_ = DeviceMemory(memory);
         size_ = size;
     }

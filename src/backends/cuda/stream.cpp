@@ -18,8 +18,8 @@ Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const Board&) {
 Result<> CudaEvent::record(const Board& board, cudaStream_t stream) {
     if (ordinal_ != board.ordinal) {
         cudaEvent_t made = nullptr;
-        HEDDLE_TRY(check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming),
-                         "making an event on ", board.name));
+        const auto create = [&] { return cudaEventCreateWithFlags(&made, cudaEventDisableTiming); };
+        HEDDLE_TRY(check(take(create), "making an event on ", board.name));
         event_ = EventHandle(made);
         ordinal_ = board.ordinal;
     }
@@ -36,9 +36,11 @@ Result<> CudaEvent::wait_on_host() const {
 Result<std::unique_ptr<CudaStream>> CudaStream::make(const Board& board) {
     HEDDLE_TRY(board.select());
     cudaStream_t made = nullptr;
-    HEDDLE_TRY(check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream on ",
-                     board.name));
-    return std::unique_ptr<CudaStream>(new CudaStream(board, StreamHandle(made)));
+    const auto create = [&] { return cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking); };
+    HEDDLE_TRY(check(take(create), "making a stream on ", board.name));
+    StreamHandle stream(made);
+    HEDDLE_TRY_ASSIGN(Faults faults, Faults::make(board));
+    return std::unique_ptr<CudaStream>(new CudaStream(board, std::move(stream), std::move(faults)));
 }
 
 CudaStream::~CudaStream() {
@@ -49,7 +51,7 @@ CudaStream::~CudaStream() {
 // ---- computing ---------------------------------------------------------------------------------
 
 Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
-    const Launch launch{stream_.get(), room, board_.facts};
+    const Launch launch{stream_.get(), room, board_.facts, faults_.sink()};
     for (const Plan::Step& step : plan.steps) {
         step.kernel->launch(*step.node, launch);
         if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
@@ -61,6 +63,7 @@ Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
 
 Result<> CudaStream::compute(ggml_cgraph& graph) {
     HEDDLE_TRY(board_.select());
+    HEDDLE_TRY(faults_.report(board_, stream_.get()));  // of graphs before this one
     HEDDLE_TRY_ASSIGN(const bool is_known, replay_.launch_known(graph.uid, stream_.get()));
     if (is_known) return ok();
     HEDDLE_TRY_ASSIGN(const Plan plan, Plan::make(board_, graph));
@@ -75,7 +78,8 @@ Result<> CudaStream::compute(ggml_cgraph& graph) {
 
 Result<> CudaStream::synchronize() {
     HEDDLE_TRY(board_.select());
-    return check(cudaStreamSynchronize(stream_.get()), "waiting for ", board_.name);
+    HEDDLE_TRY(check(cudaStreamSynchronize(stream_.get()), "waiting for ", board_.name));
+    return faults_.report(board_, stream_.get());
 }
 
 // ---- copies between host and device ------------------------------------------------------------

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backends/cuda/faults.hpp"
 #include "backends/cuda/memory.hpp"
 #include "backends/cuda/plan.hpp"
 #include "backends/cuda/replay.hpp"
@@ -50,8 +51,8 @@ public:
     Result<> wait(const CudaEvent& event);
 
 private:
-    CudaStream(const Board& board, StreamHandle stream)
-        : board_(board), stream_(std::move(stream)), scratch_(board) {}
+    CudaStream(const Board& board, StreamHandle stream, Faults faults)
+        : board_(board), stream_(std::move(stream)), scratch_(board), faults_(std::move(faults)) {}
     Result<> enqueue(const Plan& plan, std::byte* room) const;
     Result<> check_own(const Tensor& tensor, const plugin::Pieces& pieces) const;
     Result<> transfer(Direction direction, const Tensor& tensor, std::byte* host,
@@ -62,6 +63,7 @@ private:
     const StreamHandle stream_;
     Scratch scratch_;
     Replay replay_;
+    Faults faults_;
     CudaEvent copied_;  ///< after the last copy out of this stream's device
 };
 

@@ -1,6 +1,7 @@
 // ADD, SUB, MUL, DIV with broadcasting, ADD1 and ADD_ID. Any strides; F32, F16 and BF16 in any
 // mixture.
 
+#include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 
 namespace heddle::cuda {
@@ -64,13 +65,14 @@ std::string_view add_id_objection(const Tensor& node) {
     return {};
 }
 
-/// Ids outside of b add nothing.
+/// Ids outside of b add nothing and are reported.
 void launch_add_id(const Tensor& node, const Launch& launch) {
     const Operand a = operand(node.src[0]), b = operand(node.src[1]), ids = operand(node.src[2]);
     const Operand y = operand(&node);
+    const IndexCheck is_index_inside = index_check(node, launch);
     for_each_place(launch, node, [=] __device__(Place p) {
         const std::int64_t row = ids.integer(p.i1, p.i2);
-        const float added = row >= 0 && row < b.extent[1] ? b(p.i0, row) : 0.0f;
+        const float added = is_index_inside(row, b.extent[1]) ? b(p.i0, row) : 0.0f;
         y.put(a(p.i0, p.i1, p.i2, p.i3) + added, p.i0, p.i1, p.i2, p.i3);
     });
 }

@@ -1,8 +1,9 @@
-// GET_ROWS, SET_ROWS and GET_ROWS_BACK. An index outside of the table reads zeros and writes
-// nothing.
+// GET_ROWS, SET_ROWS and GET_ROWS_BACK. An index outside of the table reads zeros, writes nothing,
+// and is reported.
 
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/formats/encode.cuh"
+#include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/units.cuh"
 
 namespace heddle::cuda {
@@ -34,9 +35,10 @@ std::string_view get_plain_objection(const Tensor& node) {
 void launch_get_plain(const Tensor& node, const Launch& launch) {
     const Operand table = operand(node.src[0]), indices = operand(node.src[1]), y = operand(&node);
     const bool is_integer = node.type == GGML_TYPE_I32;
+    const IndexCheck is_index_inside = index_check(node, launch);
     for_each_place(launch, node, [=] __device__(Place p) {
         const std::int64_t row = indices.integer(p.i1, p.i2, p.i3);
-        const bool is_inside = row >= 0 && row < table.extent[1];
+        const bool is_inside = is_index_inside(row, table.extent[1]);
         std::byte* const to = y.at(p.i0, p.i1, p.i2, p.i3);
         if (!is_inside) {
             store_float(to, 0.0f, y.type);
@@ -59,12 +61,13 @@ std::string_view get_blocks_objection(const Tensor& node) {
 template <class F>
 void launch_get_blocks_of(const Tensor& node, const Launch& launch) {
     const Operand table = operand(node.src[0]), indices = operand(node.src[1]), y = operand(&node);
+    const IndexCheck is_index_inside = index_check(node, launch);
     const Shape groups{{node.ne[0] / 8, node.ne[1], node.ne[2], node.ne[3]}};
     for_each(launch, element_count(node) / 8, [=] __device__(std::int64_t i) {
         const Place p = unravel(i, groups.extent);
         const std::int64_t row = indices.integer(p.i1, p.i2, p.i3);
         float values[8] = {};
-        if (row >= 0 && row < table.extent[1]) {
+        if (is_index_inside(row, table.extent[1])) {
             decode8_of_row<F>(table.at(0, row, p.i2, p.i3), 8 * p.i0, values);
         }
         for (int j = 0; j < 8; ++j) y.put(values[j], 8 * p.i0 + j, p.i1, p.i2, p.i3);
@@ -101,10 +104,11 @@ std::string_view set_plain_objection(const Tensor& node) {
 
 void launch_set_plain(const Tensor& node, const Launch& launch) {
     const Operand rows = operand(node.src[0]), indices = operand(node.src[1]), y = operand(&node);
+    const IndexCheck is_index_inside = index_check(node, launch);
     for_each_place(launch, *node.src[0], [=] __device__(Place p) {
         const std::int64_t row =
             indices.integer(p.i1, p.i2 % indices.extent[1], p.i3 % indices.extent[2]);
-        if (row < 0 || row >= y.extent[1]) return;
+        if (!is_index_inside(row, y.extent[1])) return;
         y.put(rows(p.i0, p.i1, p.i2, p.i3), p.i0, row, p.i2, p.i3);
     });
 }
@@ -119,13 +123,14 @@ template <class E>
 void launch_set_blocks_of(const Tensor& node, const Launch& launch) {
     const Operand rows = operand(node.src[0]), indices = operand(node.src[1]);
     const Operand y = unit_operand(&node);
+    const IndexCheck is_index_inside = index_check(node, launch);
     const Shape blocks{
         {node.ne[0] / 32, node.src[0]->ne[1], node.src[0]->ne[2], node.src[0]->ne[3]}};
     for_each(launch, element_count(*node.src[0]) / 32, [=] __device__(std::int64_t i) {
         const Place p = unravel(i, blocks.extent);
         const std::int64_t row =
             indices.integer(p.i1, p.i2 % indices.extent[1], p.i3 % indices.extent[2]);
-        if (row < 0 || row >= y.extent[1]) return;
+        if (!is_index_inside(row, y.extent[1])) return;
         float values[32];
         for (int j = 0; j < 32; ++j) values[j] = rows(32 * p.i0 + j, p.i1, p.i2, p.i3);
         E::encode(values, reinterpret_cast<std::uint8_t*>(y.at(p.i0, row, p.i2, p.i3)));

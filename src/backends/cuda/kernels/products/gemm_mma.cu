@@ -69,7 +69,7 @@ void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     const std::int64_t pairs = node.ne[1] * node.ne[2];
     const ExpertGroups groups(launch.scratch + HalfActivations(*node.src[1]).bytes(), as.ne[2],
                               pairs);
-    group_by_expert(*node.src[2], groups, launch);
+    group_by_expert(node, groups, launch);
     convert_activations(*node.src[1], as.type, launch.scratch, launch);
     GemmArguments a = arguments_of(node, launch);
     a.starts = groups.starts;

@@ -29,7 +29,7 @@ inline GemvArguments mul_mat_arguments(const Tensor& node) {
 }
 
 /// Arguments of a MUL_MAT_ID, but for the activations.
-inline GemvArguments mul_mat_id_arguments(const Tensor& node) {
+inline GemvArguments mul_mat_id_arguments(const Tensor& node, const Launch& launch) {
     const Tensor &as = *node.src[0], &b = *node.src[1], &ids = *node.src[2];
     GemvArguments arguments{};
     arguments.weights = weights_of(as, node);
@@ -41,6 +41,7 @@ inline GemvArguments mul_mat_id_arguments(const Tensor& node) {
     arguments.ids = static_cast<const std::int32_t*>(ids.data);
     arguments.ids_stride = static_cast<std::int64_t>(ids.nb[1] / sizeof(std::int32_t));
     arguments.experts = as.ne[2];
+    arguments.is_expert = index_check(node, launch);
     arguments.slots = node.ne[1];
     arguments.shared_rows = b.ne[1];
     return arguments;

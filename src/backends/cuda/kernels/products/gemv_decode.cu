@@ -104,7 +104,7 @@ std::string_view objection(const Tensor& node) {
 void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     if (is_empty(node)) return;
     if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
-    run(node.src[0]->type, mul_mat_id_arguments(node), launch);
+    run(node.src[0]->type, mul_mat_id_arguments(node, launch), launch);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
     if (!can_run(*node.src[0], launch)) return kMulMatIdGeneric.launch(node, launch);
     dispatch_float(node.src[0]->type, [&](auto dot) {
-        launch_ring<decltype(dot)>(mul_mat_id_arguments(node), launch);
+        launch_ring<decltype(dot)>(mul_mat_id_arguments(node, launch), launch);
     });
 }
 

@@ -61,7 +61,7 @@ void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     if (is_empty(node)) return;
     if (node.src[0]->ne[0] == 0) return launch_zeros(node, launch);
     if (!can_run(node, launch)) return kMulMatIdGeneric.launch(node, launch);
-    run(node, mul_mat_id_arguments(node), launch);
+    run(node, mul_mat_id_arguments(node, launch), launch);
 }
 
 }  // namespace

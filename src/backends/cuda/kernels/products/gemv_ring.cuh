@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
 #include "backends/cuda/kernels/ptx.cuh"
 
@@ -38,6 +39,7 @@ struct GemvArguments {
     const std::int32_t* ids;                   ///< null: segments are (i2, i3); else (slot, token)
     std::int64_t ids_stride;                   ///< elements from token to token
     std::int64_t experts, slots, shared_rows;  ///< shared_rows: rows of activations per token
+    IndexCheck is_expert;
 
     int stages;
 };
@@ -47,7 +49,7 @@ __device__ inline const std::uint8_t* matrix_of(const GemvArguments& a, std::int
     if (a.ids == nullptr) return a.weights.matrix(segment % a.extent2, segment / a.extent2);
     const std::int64_t slot = segment % a.slots, token = segment / a.slots;
     const std::int32_t expert = a.ids[token * a.ids_stride + slot];
-    if (expert < 0 || expert >= a.experts) return nullptr;
+    if (!a.is_expert(expert, a.experts)) return nullptr;
     return a.weights.data + expert * a.weights.stride2;
 }
 

@@ -1,3 +1,4 @@
+#include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/products/group_by_expert.cuh"
 
 namespace heddle::cuda {
@@ -8,11 +9,12 @@ constexpr int kThreads = 256;
 struct Ids {
     const std::int32_t* data;
     std::int64_t slots, stride, pairs, experts;
+    IndexCheck is_expert;
 
     /// The group of a pair.
     __device__ std::int64_t group(std::int64_t pair) const {
         const std::int32_t id = data[pair / slots * stride + pair % slots];
-        return id < 0 || id >= experts ? experts : id;
+        return is_expert(id, experts) ? id : experts;
     }
 };
 
@@ -71,10 +73,14 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void group_by_expert(const Tensor& ids, const ExpertGroups& groups, const Launch& launch) {
-    const Ids view{static_cast<const std::int32_t*>(ids.data), ids.ne[0],
-                   static_cast<std::int64_t>(ids.nb[1] / sizeof(std::int32_t)), groups.pairs,
-                   groups.experts};
+void group_by_expert(const Tensor& node, const ExpertGroups& groups, const Launch& launch) {
+    const Tensor& ids = *node.src[2];
+    const Ids view{static_cast<const std::int32_t*>(ids.data),
+                   ids.ne[0],
+                   static_cast<std::int64_t>(ids.nb[1] / sizeof(std::int32_t)),
+                   groups.pairs,
+                   groups.experts,
+                   index_check(node, launch)};
     const auto blocks = static_cast<unsigned>(groups.experts + 1);
     count<<<blocks, kThreads, 0, launch.stream>>>(view, groups.counts);
     place<<<blocks, kThreads, 0, launch.stream>>>(view, groups.counts, groups.starts, groups.order);

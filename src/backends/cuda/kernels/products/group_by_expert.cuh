@@ -26,6 +26,6 @@ struct ExpertGroups {
           pairs(pairs_) {}
 };
 
-void group_by_expert(const Tensor& ids, const ExpertGroups& groups, const Launch& launch);
+void group_by_expert(const Tensor& node, const ExpertGroups& groups, const Launch& launch);
 
 }  // namespace heddle::cuda

@@ -1,6 +1,7 @@
 // SSM_CONV and SSM_SCAN.
 
 #include "backends/cuda/kernels/activations.cuh"
+#include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "ops/state_space.hpp"
 
@@ -62,11 +63,12 @@ void launch_scan(const Tensor& node, const Launch& launch) {
     const std::int64_t group = heads / b.extent[1], snapshot = size * dims * heads * sequences;
     float* const snapshots = y + element_count(*node.src[1]);
     if (tokens == 0) return;
+    const IndexCheck is_index_inside = index_check(node, launch);
     for_each_row(launch, dims * heads * sequences, size, [=] __device__(std::int64_t r) {
         const std::int64_t d = r % dims, h = r / dims % heads, s = r / (dims * heads);
         const std::int64_t origin = ids.integer(s), g = h / group;
         float* const state = snapshots + size * r;
-        const bool is_known = origin >= 0 && origin < pool.extent[3];
+        const bool is_known = is_index_inside(origin, pool.extent[3]);
         for (std::int64_t n = threadIdx.x; n < size; n += blockDim.x) {
             state[n] = is_known ? pool(n, d, h, origin) : 0.0f;
         }

@@ -1,0 +1,237 @@
+// What a CUDA device makes of memory that is refused and of indices that point nowhere. One test
+// each for the first device there is; without a device there is none.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+#include "ggml-cpp.h"
+#include "ggml-cuda.h"
+#include "heddle/heddle.h"
+
+namespace heddle::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<int> first_device() {
+    if (ggml_backend_cuda_get_device_count() == 0) return {};
+    return {0};
+}
+
+class Faulty : public testing::TestWithParam<int> {
+protected:
+    void SetUp() override {
+        heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+        heddle_clear_error();
+    }
+    void TearDown() override { fail_after(-1); }
+};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Faulty);
+INSTANTIATE_TEST_SUITE_P(First, Faulty, testing::ValuesIn(first_device()));
+
+// ---- memory that is refused --------------------------------------------------------------------
+
+/// A chain of products of many columns, which need scratch memory, and additions: long enough to be
+/// captured.
+struct Chain {
+    ggml_context_ptr context{
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true})};
+    ggml_tensor *weights = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q4_0, 256, 256),
+                *x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, 256, 40), *y = x;
+    ggml_cgraph* graph = ggml_new_graph(context.get());
+
+    Chain() {
+        for (int i = 0; i < 4; ++i) {
+            y = ggml_add(context.get(), ggml_mul_mat(context.get(), weights, y), x);
+        }
+        ggml_build_forward_expand(graph, y);
+    }
+
+    void write() const {
+        std::vector<std::uint8_t> codes(ggml_nbytes(weights));
+        for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(37 * i);
+        for (std::size_t block = 0; block < codes.size(); block += 18) {
+            codes[block] = 0, codes[block + 1] = 0x18;  // a scale of 2^-9
+        }
+        std::vector<float> values(256 * 40);
+        std::iota(values.begin(), values.end(), -5000.0f);
+        ggml_backend_tensor_set(weights, codes.data(), 0, codes.size());
+        ggml_backend_tensor_set(x, values.data(), 0, values.size() * sizeof(float));
+    }
+    std::vector<float> read() const {
+        std::vector<float> values(256 * 40);
+        ggml_backend_tensor_get(y, values.data(), 0, values.size() * sizeof(float));
+        return values;
+    }
+};
+
+/// Everything that takes something from the driver, in turn. What fails must say so, and must work
+/// when it is tried again; gives the results.
+std::vector<float> run_through(int number) {
+    const auto again = [](const char* what, auto&& attempt) {
+        if (attempt()) return;
+        EXPECT_NE(std::string(heddle_last_error()), "") << what << " failed without a word";
+        heddle_clear_error();
+        EXPECT_TRUE(attempt()) << what << ": " << heddle_last_error();
+    };
+    Chain chain;
+    ggml_backend_ptr stream;
+    ggml_backend_buffer_ptr memory, pinned;
+    ggml_backend_event_ptr event;
+    again("a stream", [&] {
+        stream.reset(ggml_backend_cuda_init(number));
+        return stream != nullptr;
+    });
+    again("a buffer", [&] {
+        memory.reset(ggml_backend_alloc_ctx_tensors(chain.context.get(), stream.get()));
+        return memory != nullptr;
+    });
+    if (stream == nullptr || memory == nullptr) return {};
+    pinned.reset(ggml_backend_buft_alloc_buffer(ggml_backend_cuda_host_buffer_type(), 1 << 16));
+    EXPECT_NE(pinned, nullptr) << "ordinary memory was not taken instead";
+    if (pinned != nullptr) std::memset(ggml_backend_buffer_get_base(pinned.get()), 1, 1 << 16);
+    chain.write();
+    for (int round = 0; round < 4; ++round) {  // directly, captured, and replayed
+        again("a graph", [&] {
+            const ggml_status status = ggml_backend_graph_compute(stream.get(), chain.graph);
+            if (status != GGML_STATUS_SUCCESS) {
+                EXPECT_EQ(status, GGML_STATUS_ALLOC_FAILED);
+            }
+            return status == GGML_STATUS_SUCCESS;
+        });
+    }
+    event.reset(ggml_backend_event_new(ggml_backend_get_device(stream.get())));
+    again("an event", [&] {
+        heddle_clear_error();
+        ggml_backend_event_record(event.get(), stream.get());
+        return *heddle_last_error() == '\0';
+    });
+    ggml_backend_synchronize(stream.get());
+    return chain.read();
+}
+
+TEST_P(Faulty, EverythingThatTheDriverRefusesIsASentenceAndWorksAfterwards) {
+    fail_after(-1);
+    const std::vector<float> right = run_through(GetParam());
+    const std::int64_t calls = fail_after(-1);
+    ASSERT_GE(calls, 8) << "stream, word of faults (2), buffer, pinned, scratch, capture, event";
+    ASSERT_FALSE(HasFailure());
+    for (std::int64_t n = 0; n < calls; ++n) {
+        fail_after(n);
+        EXPECT_EQ(run_through(GetParam()), right) << "call " << n << " of " << calls << " failed";
+        EXPECT_GE(fail_after(-1), n) << "nothing failed";
+    }
+}
+
+TEST_P(Faulty, MoreMemoryThanThereIsIsRefusedWithItsSize) {
+    const ggml_backend_ptr stream(ggml_backend_cuda_init(GetParam()));
+    const ggml_backend_buffer_ptr none(
+        ggml_backend_buft_alloc_buffer(ggml_backend_cuda_buffer_type(GetParam()), 1ull << 50));
+    EXPECT_EQ(none, nullptr);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("1024.0 TiB"));
+    const ggml_backend_buffer_ptr some(
+        ggml_backend_buft_alloc_buffer(ggml_backend_cuda_buffer_type(GetParam()), 1 << 20));
+    EXPECT_NE(some, nullptr);
+}
+
+// ---- indices that point nowhere ----------------------------------------------------------------
+
+/// A graph of one node with indices in it.
+class Indexed {
+public:
+    template <class Build>
+    Indexed(int device, std::int64_t indices, Build&& build)
+        : stream_(ggml_backend_cuda_init(device)), count_(static_cast<std::size_t>(indices)) {
+        node_ = build(context_.get(), ids_);
+        ggml_build_forward_expand(graph_, node_);
+        memory_.reset(ggml_backend_alloc_ctx_tensors(context_.get(), stream_.get()));
+        ggml_backend_buffer_clear(memory_.get(), 0);
+    }
+
+    /// All indices 1, but one.
+    ggml_status compute(std::int32_t odd_one) {
+        std::vector<std::int32_t> ids(count_, 1);
+        ids[count_ / 2] = odd_one;
+        ggml_backend_tensor_set(ids_, ids.data(), 0, ids.size() * sizeof ids[0]);
+        heddle_clear_error();
+        return ggml_backend_graph_compute(stream_.get(), graph_);
+    }
+
+private:
+    ggml_backend_ptr stream_;
+    ggml_context_ptr context_{
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true})};
+    ggml_cgraph* graph_ = ggml_new_graph(context_.get());
+    ggml_backend_buffer_ptr memory_;
+    std::size_t count_;
+    ggml_tensor *ids_ = nullptr, *node_ = nullptr;
+};
+
+void expect_refused(Indexed& graph, const char* op, int extent) {
+    for (const std::int32_t wrong : {extent, -1, 1 << 30}) {
+        EXPECT_EQ(graph.compute(0), GGML_STATUS_SUCCESS) << heddle_last_error();
+        EXPECT_EQ(graph.compute(wrong), GGML_STATUS_FAILED) << op << ", index " << wrong;
+        EXPECT_THAT(heddle_last_error(),
+                    HasSubstr(op + std::string(" on CUDA0: index ") + std::to_string(wrong) +
+                              " is outside of its table, which has " + std::to_string(extent)));
+    }
+    EXPECT_EQ(graph.compute(0), GGML_STATUS_SUCCESS) << heddle_last_error();
+}
+
+constexpr ggml_type kTables[] = {GGML_TYPE_F32, GGML_TYPE_Q8_0};
+
+TEST_P(Faulty, RowsThatDoNotExistAreNotRead) {
+    for (const ggml_type type : kTables) {
+        Indexed graph(GetParam(), 5, [&](ggml_context* context, ggml_tensor*& ids) {
+            ids = ggml_new_tensor_1d(context, GGML_TYPE_I32, 5);
+            return ggml_get_rows(context, ggml_new_tensor_2d(context, type, 64, 7), ids);
+        });
+        expect_refused(graph, "GET_ROWS", 7);
+    }
+}
+
+TEST_P(Faulty, RowsThatDoNotExistAreNotWritten) {
+    for (const ggml_type type : kTables) {
+        Indexed graph(GetParam(), 5, [&](ggml_context* context, ggml_tensor*& ids) {
+            ids = ggml_new_tensor_1d(context, GGML_TYPE_I32, 5);
+            return ggml_set_rows(context, ggml_new_tensor_2d(context, type, 64, 7),
+                                 ggml_new_tensor_2d(context, GGML_TYPE_F32, 64, 5), ids);
+        });
+        expect_refused(graph, "SET_ROWS", 7);
+    }
+}
+
+TEST_P(Faulty, BiasesThatDoNotExistAreNotAdded) {
+    Indexed graph(GetParam(), 6, [&](ggml_context* context, ggml_tensor*& ids) {
+        ids = ggml_new_tensor_2d(context, GGML_TYPE_I32, 2, 3);
+        return ggml_add_id(context, ggml_new_tensor_3d(context, GGML_TYPE_F32, 64, 2, 3),
+                           ggml_new_tensor_2d(context, GGML_TYPE_F32, 64, 4), ids);
+    });
+    expect_refused(graph, "ADD_ID", 4);
+}
+
+TEST_P(Faulty, ExpertsThatDoNotExistAreNotAsked) {
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K}) {
+        for (const std::int64_t tokens : {1, 6, 70}) {
+            const std::int64_t depth = 256;
+            Indexed graph(GetParam(), 2 * tokens, [&](ggml_context* context, ggml_tensor*& ids) {
+                ids = ggml_new_tensor_2d(context, GGML_TYPE_I32, 2, tokens);
+                return ggml_mul_mat_id(context, ggml_new_tensor_3d(context, type, depth, 32, 4),
+                                       ggml_new_tensor_3d(context, GGML_TYPE_F32, depth, 1, tokens),
+                                       ids);
+            });
+            SCOPED_TRACE(testing::Message() << ggml_type_name(type) << ", " << tokens << " tokens");
+            expect_refused(graph, "MUL_MAT_ID", 4);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace heddle::cuda
