@@ -19,7 +19,7 @@ namespace heddle::cpu {
 struct DeltaNet {
     const Tensor &q, &k, &v, &gate, &beta, &state;
     std::int64_t size, heads, tokens, sequences, snapshots;
-    float *outputs, *states;
+    float* outputs;  // null while the plan is made
 
     explicit DeltaNet(const Tensor& node)
         : q(*node.src[0]),
@@ -33,13 +33,13 @@ struct DeltaNet {
           tokens(v.ne[2]),
           sequences(v.ne[3]),
           snapshots(unpack<ops::GatedDeltaNet::Params>(node).snapshots),
-          outputs(static_cast<float*>(node.data)),
-          states(outputs + size * heads * tokens * sequences) {}
+          outputs(static_cast<float*>(node.data)) {}
 
     std::int64_t units() const { return heads * sequences; }
 
     /// The matrix of a head in snapshot `slot`; heads are counted through all sequences.
     float* snapshot(std::int64_t slot, std::int64_t unit) const {
+        float* states = outputs + size * heads * tokens * sequences;
         return states + (slot * units() + unit) * size * size;
     }
 

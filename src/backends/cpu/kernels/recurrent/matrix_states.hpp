@@ -19,7 +19,7 @@ struct HeadTokens {
 /// head. The result has the outputs first, then the states after the last token.
 struct MatrixStates {
     std::int64_t size, heads, tokens, sequences;
-    float *outputs, *states;
+    float* outputs;  // null while the plan is made, as `initial` may be
     const float* initial;
 
     /// `k` has the extents of all operands, `state` the states before the first token.
@@ -29,7 +29,6 @@ struct MatrixStates {
           tokens(k.ne[2]),
           sequences(state.ne[1]),
           outputs(static_cast<float*>(node.data)),
-          states(outputs + size * heads * tokens),
           initial(static_cast<const float*>(state.data)) {}
 
     /// Pieces of work: heads of sequences.
@@ -39,6 +38,7 @@ struct MatrixStates {
     template <class Head>
     void for_heads(Range range, Head&& head) const {
         const std::int64_t elements = size * size, count = sequences > 0 ? tokens / sequences : 0;
+        float* states = outputs + size * heads * tokens;
         for (std::int64_t unit = range.begin; unit < range.end; ++unit) {
             const HeadTokens piece{.head = unit % heads,
                                    .tokens = count,

@@ -20,7 +20,7 @@ struct SsmScan {
     const Tensor &s, &x, &dt, &a, &b, &c, &ids;
     std::int64_t state, dims, heads, tokens, sequences;
     std::int64_t snapshots, heads_per_group;
-    float *outputs, *states;
+    float* outputs;  // null while the plan is made
 
     explicit SsmScan(const Tensor& node)
         : s(*node.src[0]),
@@ -37,8 +37,7 @@ struct SsmScan {
           sequences(x.ne[3]),
           snapshots(unpack<ops::SsmScan::Params>(node).snapshots),
           heads_per_group(b.ne[1] > 0 ? heads / b.ne[1] : 0),
-          outputs(static_cast<float*>(node.data)),
-          states(outputs + element_count(x)) {}
+          outputs(static_cast<float*>(node.data)) {}
 
     std::int64_t head_size() const { return state * dims; }
 
@@ -54,6 +53,7 @@ struct SsmScan {
     }
     /// The state of a head in snapshot `slot`.
     float* snapshot(std::int64_t slot, std::int64_t head, std::int64_t sequence) const {
+        float* states = outputs + element_count(x);
         return states + ((slot * sequences + sequence) * heads + head) * head_size();
     }
     float* output(std::int64_t head, std::int64_t token, std::int64_t sequence) const {
