@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -113,8 +114,13 @@ public:
 
     const char* name() { return "Late"; }
     std::unique_ptr<LateBuffer> allocate(std::size_t size) {
+        // The allocators of sanitizers and valgrind end the program instead.
+        if (size > kMostBytes) throw std::bad_alloc();
         return std::make_unique<LateBuffer>(size);
     }
+
+private:
+    static constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 };
 
 /// Reached when the job that records it is done; the last recording counts.
