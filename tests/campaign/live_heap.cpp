@@ -6,7 +6,7 @@
 #ifdef HEDDLE_CAMPAIGN_SANITIZED
 #include <sanitizer/allocator_interface.h>
 #else
-#include "tests/faults/allocation_faults.hpp"
+#include "tests/faults/fault_points.hpp"
 #endif
 
 namespace heddle::campaign {
