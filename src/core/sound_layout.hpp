@@ -1,9 +1,11 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/tensor.hpp"
+#include "core/type_table.hpp"
 
 /// Whether a tensor can be walked at all. Callers may write anything into the fields of a tensor.
 namespace heddle {
@@ -14,13 +16,63 @@ inline constexpr std::size_t kUncountable = SIZE_MAX / 2;
 
 /// Whether the type exists, no extent is negative, elements and bytes can be counted, and rows of
 /// block types are whole blocks that follow each other. `*bytes` becomes the `byte_size`.
-bool has_sound_layout(const Tensor& tensor, std::size_t* bytes);
+///
+/// Inline, with a short way for tensors as they are: it is asked of every tensor of every plan.
+inline bool has_sound_layout(const Tensor& tensor, std::size_t* bytes);
 
 /// The same, with the reason in words.
 Result<> check_layout(const Tensor& tensor);
 
 /// Whether a tensor of `bytes` bytes ends before the tensor that it is a view of. What is no view
 /// does.
-bool is_within_root(const Tensor& tensor, std::size_t bytes);
+inline bool is_within_root(const Tensor& tensor, std::size_t bytes);
+
+namespace detail {
+
+/// The same as `has_sound_layout`, for layouts of any kind.
+bool has_sound_layout_slow(const Tensor& tensor, std::size_t* bytes);
+
+/// Whether the layout is of a kind for which nothing can overflow: not empty, extents below 2^28,
+/// strides below 2^34 bytes, fewer than 2^48 elements.
+inline bool is_ordinary(const Tensor& t) {
+    const auto all = static_cast<std::uint64_t>(t.ne[0] | t.ne[1] | t.ne[2] | t.ne[3]);
+    const std::size_t steps = t.nb[0] | t.nb[1] | t.nb[2] | t.nb[3];
+    if (((all >> 28) | (steps >> 34)) != 0) return false;
+    std::int64_t elements = 0;
+    if (__builtin_mul_overflow(t.ne[0] * t.ne[1], t.ne[2] * t.ne[3], &elements)) return false;
+    return elements - 1 < (std::int64_t{1} << 48) - 1 && elements != 0;
+}
+
+/// `byte_size` of an ordinary layout.
+inline std::size_t span_of_ordinary(const TypeInfo& info, const Tensor& t) {
+    const auto along = [&](int d) { return static_cast<std::size_t>(t.ne[d] - 1) * t.nb[d]; };
+    const std::size_t row = info.block == 1
+                                ? info.bytes + along(0)
+                                : static_cast<std::size_t>(t.ne[0]) * t.nb[0] >>
+                                      std::countr_zero(static_cast<std::size_t>(info.block));
+    return row + along(1) + along(2) + along(3);
+}
+
+}  // namespace detail
+
+inline bool has_sound_layout(const Tensor& t, std::size_t* bytes) {
+    const TypeInfo& info = detail::find_type(t.type);
+    if (info.block == 0 || !detail::is_ordinary(t)) [[unlikely]] {
+        return detail::has_sound_layout_slow(t, bytes);
+    }
+    *bytes = detail::span_of_ordinary(info, t);
+    if (info.block == 1) return true;
+    return (t.ne[0] & (info.block - 1)) == 0 && (t.ne[0] <= info.block || t.nb[0] == info.bytes);
+}
+
+inline bool is_within_root(const Tensor& t, std::size_t bytes) {
+    if (t.view_src == nullptr || bytes == 0) return true;
+    const Tensor& root = *t.view_src;
+    const TypeInfo& info = detail::find_type(root.type);
+    const std::size_t limit = info.block != 0 && detail::is_ordinary(root)
+                                  ? detail::span_of_ordinary(info, root)
+                                  : byte_size(root);
+    return t.view_offs <= limit && bytes <= limit - t.view_offs;
+}
 
 }  // namespace heddle

@@ -97,26 +97,13 @@ std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
     return info.block == 0 ? 0 : span_of(info, ne, nb);
 }
 
-/// Whether all elements can be counted, and their bytes if they were packed, as `check_extents`
-/// asks for. No extent is negative.
-inline bool is_countable(Type type, const std::int64_t* ne) {
-    // The width of a product is at most the sum of the widths. That decides for all but monsters.
-    const auto width = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); };
-    if (width(ne[0]) + width(ne[1]) + width(ne[2]) + width(ne[3]) < 48) return true;
-    return check_extents(type, {ne[0], ne[1], ne[2], ne[3]}).has_value();
-}
-
 }  // namespace
 
-bool has_sound_layout(const Tensor& t, std::size_t* bytes) {
+bool detail::has_sound_layout_slow(const Tensor& t, std::size_t* bytes) {
     const TypeInfo& info = type_info(t.type);
     *bytes = 0;
-    if (info.block == 0 || (t.ne[0] | t.ne[1] | t.ne[2] | t.ne[3]) < 0) return false;
-    if (!is_countable(t.type, t.ne)) return false;
-    if (info.block != 1) {
-        if ((t.ne[0] & (info.block - 1)) != 0) return false;
-        if (t.ne[0] > info.block && t.nb[0] != info.bytes) return false;
-    }
+    if (!check_extents(t.type, extents_of(t))) return false;
+    if (info.block != 1 && t.ne[0] > info.block && t.nb[0] != info.bytes) return false;
     if (is_empty(t)) return true;
     *bytes = span_of(info, t.ne, t.nb);
     return *bytes != kUncountable;
@@ -132,12 +119,6 @@ Result<> check_layout(const Tensor& t) {
     }
     return invalid("dimension 0 is not in whole blocks: they lie ", t.nb[0], " bytes apart, and ",
                    type_info(t.type).name, " has blocks of ", size_of(t.type), " bytes");
-}
-
-bool is_within_root(const Tensor& t, std::size_t bytes) {
-    if (t.view_src == nullptr || bytes == 0) return true;
-    const std::size_t limit = byte_size(*t.view_src);
-    return t.view_offs <= limit && bytes <= limit - t.view_offs;
 }
 
 std::size_t byte_size(const Tensor& t) { return span_of(t.type, t.ne, t.nb); }

@@ -6,12 +6,18 @@
 
 #include "core/sound_layout.hpp"
 #include "ops/all.hpp"
-#include "ops/catalogue.hpp"
 
 namespace heddle {
 namespace {
 
 constexpr bool ends_with_mark(std::string_view source) { return source.ends_with('?'); }
+
+/// What messages call an operand.
+std::string role_of(const OpInfo& op, std::size_t slot) {
+    std::string_view name = op.sources[slot];
+    if (ends_with_mark(name)) name.remove_suffix(1);
+    return text("operand ", name);
+}
 
 /// What is asked of the operands of an op, besides its shape rule.
 struct Demands {
@@ -49,7 +55,7 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
 [[gnu::cold, gnu::noinline]] Error bad_operand(const OpInfo& op, const Tensor& node,
                                                std::size_t slot) {
     if (node.src[slot] == nullptr) return missing_operand(op, slot);
-    const std::string role = text("operand ", op.sources[slot]);
+    const std::string role = role_of(op, slot);
     if (node.src[slot] == &node) {
         return invalid(lower_name(op), ": ", role, ' ', describe(node), " is the node itself");
     }
@@ -60,7 +66,7 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
 [[gnu::cold, gnu::noinline]] Error empty_operand(const OpInfo& op, const Tensor& node,
                                                  unsigned empty) {
     const auto slot = static_cast<std::size_t>(std::countr_zero(empty));
-    return invalid(lower_name(op), ": operand ", op.sources[slot], ' ', describe(*node.src[slot]),
+    return invalid(lower_name(op), ": ", role_of(op, slot), ' ', describe(*node.src[slot]),
                    " is empty, the result ", describe(node), " is not");
 }
 
@@ -117,9 +123,10 @@ Error missing_operand(const OpInfo& op, std::size_t slot) {
 }
 
 Result<> check_node(const Tensor& node) {
-    const OpInfo* const op = find_op(node.op);
-    if (op == nullptr) return invalid("there is no op ", static_cast<int>(node.op));
-    const Demands& demands = kDemands[static_cast<std::size_t>(node.op)];
+    const auto number = static_cast<std::size_t>(node.op);
+    if (number >= kOps.size()) return invalid("there is no op ", static_cast<int>(node.op));
+    const OpInfo* const op = &kOps[number];
+    const Demands& demands = kDemands[number];
     unsigned empty = 0;
     for (unsigned slot = 0; slot < demands.operands; ++slot) {
         const Tensor* const source = node.src[slot];
