@@ -25,7 +25,8 @@ Result<> answer(Status status, const Listener& listener, std::string_view what) 
 
 /// Where to look if the backend does not say which node failed: the first and the last.
 std::string nodes_text(const Graph& graph) {
-    const auto node = [&](int i) {
+    const auto node = [&](int i) -> std::string {
+        if (graph.nodes[i] == nullptr) return "NULL";
         return text(describe_op_of(*graph.nodes[i]), " '", name_of(*graph.nodes[i]), '\'');
     };
     if (graph.n_nodes < 1) return {};

@@ -9,6 +9,7 @@
 #include "core/context.hpp"
 #include "ggml-backend.h"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -18,32 +19,16 @@ bool is_callers_function(Op op) {
            op == GGML_OP_CUSTOM;
 }
 
-/// Bit i: operand i must be there. Kernels rely on it.
-std::array<std::uint16_t, GGML_OP_COUNT> required_operands() {
-    std::array<std::uint16_t, GGML_OP_COUNT> masks{};
-    for (const OpInfo& op : all_ops()) {
-        for (std::size_t slot = 0; slot < op.sources.size(); ++slot) {
-            const std::string_view name = op.sources[slot];
-            if (!name.ends_with('?')) masks[op.id] |= static_cast<std::uint16_t>(1u << slot);
-        }
-    }
-    return masks;
-}
-
 Error in_node(const Tensor& node, std::string_view reason) {
     return failure(Errc::unsupported, "node ", describe(node), ", ", describe_op_of(node), ": ",
                    reason);
 }
 
-/// Looks at the operands of one node after the other.
-class OperandCheck {
+/// Looks at the memory of one node after the other. The nodes themselves have been checked.
+class MemoryCheck {
 public:
-    OperandCheck(Memory memory) : checks_memory_(memory == Memory::checked) {}
-
-    /// False if something is wrong; `explain` then says what.
+    /// False if there is something in the way of computing `node`; `explain` then says what.
     bool accepts(const Tensor& node) {
-        if (!has_required_operands(node)) return false;
-        if (!checks_memory_) return true;
         if (!is_readable(node)) return false;
         for (const Tensor* source : node.src) {
             if (source != nullptr && !is_readable(*source) && !is_for_kernel(node, *source)) {
@@ -54,28 +39,45 @@ public:
     }
 
     Error explain(const Tensor& node) {
-        if (static_cast<unsigned>(node.op) >= GGML_OP_COUNT) {
-            return in_node(node, text("there is no op ", static_cast<int>(node.op)));
+        if (!is_readable(node)) return in_node(node, problem(node, "the result"));
+        const Tensor* const* source = node.src;
+        while (*source == nullptr || is_readable(**source) || is_for_kernel(node, **source)) {
+            ++source;
         }
-        if (checks_memory_ && !is_readable(node)) return in_node(node, problem(node, "the result"));
-        for (const Tensor* source : node.src) {
-            if (checks_memory_ && source != nullptr && !is_readable(*source) &&
-                !is_for_kernel(node, *source)) {
-                return in_node(node, problem(*source, "operand " + describe(*source)));
-            }
-        }
-        return in_node(node, "an operand is missing");
+        return in_node(node, problem(**source, "operand " + describe(**source)));
     }
 
 private:
+    /// A buffer in memory of the host, and the bytes that it has there.
+    struct Host {
+        ggml_backend_buffer* buffer = nullptr;
+        std::uintptr_t begin = 0;
+        std::size_t size = 0;
+    };
+
     bool is_readable(const Tensor& tensor) {
-        // Without a buffer it lies in a context, which is host memory. Graphs use few buffers, and
-        // neighbours mostly the same.
-        if (tensor.buffer != nullptr && tensor.buffer != known_host_) {
-            if (!ggml_backend_buffer_is_host(tensor.buffer)) return is_empty(tensor);
-            known_host_ = tensor.buffer;
+        // Without a buffer it lies in a context, which is host memory.
+        if (tensor.buffer == nullptr) return tensor.data != nullptr || is_empty(tensor);
+        const Host* const host = find(tensor.buffer);
+        if (host == nullptr || tensor.data == nullptr) return is_empty(tensor);
+        return holds(*host, tensor);
+    }
+
+    static bool holds(const Host& host, const Tensor& tensor) {
+        const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(tensor.data) - host.begin;
+        return at <= host.size && byte_size(tensor) <= host.size - at;
+    }
+
+    /// Graphs use few buffers: weights, caches, results. Null for memory that is not the host's.
+    const Host* find(ggml_backend_buffer* buffer) {
+        for (const Host& host : known_) {
+            if (host.buffer == buffer) return &host;
         }
-        return tensor.data != nullptr || is_empty(tensor);
+        if (!ggml_backend_buffer_is_host(buffer)) return nullptr;
+        Host& host = known_[next_++ % known_.size()];
+        host = {buffer, reinterpret_cast<std::uintptr_t>(ggml_backend_buffer_get_base(buffer)),
+                ggml_backend_buffer_get_size(buffer)};
+        return &host;
     }
 
     /// Repacked weights: choosing a kernel tells whether there is one that reads them.
@@ -83,14 +85,17 @@ private:
         return &source == node.src[0] && source.data != nullptr && is_repacked(source);
     }
 
-    static std::string problem(const Tensor& tensor, std::string_view what) {
+    std::string problem(const Tensor& tensor, std::string_view what) {
         if (tensor.data == nullptr) return text(what, " has no memory");
+        if (const Host* const host = find(tensor.buffer); host != nullptr) {
+            return text(what, " is not inside its buffer of ", host->size, " bytes");
+        }
         return text(what, " is in memory of type ", ggml_backend_buffer_name(tensor.buffer),
                     ", which the processor cannot read");
     }
 
-    const bool checks_memory_;
-    ggml_backend_buffer* known_host_ = nullptr;  ///< no buffer at all: ordinary memory of a context
+    std::array<Host, 4> known_{};
+    std::size_t next_ = 0;
 };
 
 bool is_left_out(const Tensor& node) {
@@ -99,19 +104,9 @@ bool is_left_out(const Tensor& node) {
 
 }  // namespace
 
-bool has_required_operands(const Tensor& node) {
-    static const std::array<std::uint16_t, GGML_OP_COUNT> required = required_operands();
-    if (static_cast<unsigned>(node.op) >= GGML_OP_COUNT) return false;
-    unsigned slot = 0;
-    for (unsigned wanted = required[node.op]; wanted != 0; wanted >>= 1, ++slot) {
-        if ((wanted & 1) != 0 && node.src[slot] == nullptr) return false;
-    }
-    return true;
-}
-
 const Kernel* kernel_for(const Tensor& node, std::string_view* reason) {
-    if (has_required_operands(node)) return choose_kernel(node, reason);
-    *reason = "an operand is missing";
+    if (check_node(node)) return choose_kernel(node, reason);
+    *reason = kUnsoundNode;
     return nullptr;
 }
 
@@ -121,14 +116,21 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
     plan.steps.reserve(static_cast<std::size_t>(graph.n_nodes));
     plan.scratch = 0;
     plan.tasks = 1;
-    OperandCheck operands(memory);
-    for (Tensor* node : nodes_of(graph)) {
+    MemoryCheck in_memory;
+    for (int i = 0; i < graph.n_nodes; ++i) {
+        Tensor* const node = graph.nodes[i];
+        if (node == nullptr) return invalid("node ", i, " of the graph is NULL");
         if (is_left_out(*node)) continue;
+        if (auto sound = check_node(*node); !sound) {
+            return std::move(sound).error().within(text("node ", describe(*node)));
+        }
         if (is_empty(*node)) {
             plan.steps.push_back({nullptr, node, 1});
             continue;
         }
-        if (!operands.accepts(*node)) return operands.explain(*node);
+        if (memory == Memory::checked && !in_memory.accepts(*node)) {
+            return in_memory.explain(*node);
+        }
         std::string_view reason;
         const Kernel* kernel = choose_kernel(*node, &reason);
         if (kernel == nullptr) return in_node(*node, reason);

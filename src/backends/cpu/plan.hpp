@@ -47,16 +47,13 @@ enum class Fusion {
 };
 
 /// Plans `graph` for `threads` threads. Left out are nodes that only describe data and nodes that
-/// are not marked to be computed. Fails, with the reason, if there is a node that no kernel runs;
-/// `plan` keeps its memory from call to call.
+/// are not marked to be computed. Fails, with the reason, if there is a node that is not such as
+/// its op builds, or that no kernel runs; `plan` keeps its memory from call to call.
 ///
 /// Ordinary kernels get no more tasks than there are processors, however many threads are asked
 /// for: they would only stand in each other's way. Functions of the caller's get all they ask for.
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan,
                    Fusion fusion = Fusion::on);
-
-/// Whether `node` has an op of ours and all operands that the op cannot do without.
-bool has_required_operands(const Tensor& node);
 
 /// The kernel that runs `node`, of which nothing is known yet; null and, in `*reason`, why there is
 /// none. Found by name, too ("heddle_cpu_kernel_for"), by backends of this tree that compute with

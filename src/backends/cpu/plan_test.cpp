@@ -9,6 +9,7 @@
 #include "backends/cpu/topology.hpp"
 #include "core/test_context.hpp"
 #include "ggml-backend.h"
+#include "ops/check.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -105,18 +106,46 @@ TEST_F(PlanTest, RefusesOpsWithoutAKernelAndSaysWhy) {
     set_name(*node, "sum");
     ggml_build_forward_expand(graph, node);
     node->op = static_cast<Op>(GGML_OP_COUNT + 3);
-    EXPECT_EQ(plan_for(1).error().message, "node " + describe(*node) +
-                                               ", unknown op: there is no op " +
-                                               std::to_string(GGML_OP_COUNT + 3));
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*node) + ": there is no op " + std::to_string(GGML_OP_COUNT + 3));
 }
 
 TEST_F(PlanTest, RefusesMissingOperands) {
     Tensor* node = add(x, x);
     ggml_build_forward_expand(graph, node);
     node->src[1] = nullptr;
-    EXPECT_FALSE(has_required_operands(*node));
     EXPECT_EQ(plan_for(1).error().message,
-              "node " + describe(*node) + ", ADD: an operand is missing");
+              "node " + describe(*node) + ": add: operand b is missing");
+}
+
+TEST_F(PlanTest, RefusesNodesThatWereWrittenToAndListsWithHoles) {
+    Tensor* node = add(x, x);
+    ggml_build_forward_expand(graph, node);
+    node->ne[0] = 1;
+    EXPECT_EQ(plan_for(1).error().message, "node " + describe(*node) + ": add: the node " +
+                                               describe(*node) + " should be f32[64,1,1,1]");
+    std::string_view reason;
+    EXPECT_EQ(kernel_for(*node, &reason), nullptr);
+    EXPECT_EQ(reason, kUnsoundNode);
+    graph->nodes[0] = nullptr;
+    EXPECT_EQ(plan_for(1).error().message, "node 0 of the graph is NULL");
+}
+
+TEST_F(PlanTest, RefusesTensorsThatAreNotInsideTheirBuffer) {
+    TestContext headers(std::size_t{1} << 16, true);
+    Tensor* y = headers.f32({64}, "y");
+    ggml_backend_buffer_t buffer =
+        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 256);
+    ASSERT_EQ(ggml_backend_tensor_alloc(buffer, y, ggml_backend_buffer_get_base(buffer)),
+              GGML_STATUS_SUCCESS);
+    Tensor* node = add(x, y);
+    ggml_build_forward_expand(graph, node);
+    EXPECT_TRUE(plan_for(1));
+    y->data = static_cast<std::byte*>(y->data) + 4;
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*node) +
+                  ", ADD: operand 'y' f32[64,1,1,1] is not inside its buffer of 256 bytes");
+    ggml_backend_buffer_free(buffer);
 }
 
 TEST_F(PlanTest, RefusesOperandsWithoutMemoryUnlessOnlySizesAreAskedFor) {

@@ -7,6 +7,7 @@
 #include "backends/gpu/kernel_table.hpp"
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
+#include "core/test_context.hpp"
 
 namespace heddle::gpu {
 namespace {
@@ -34,19 +35,41 @@ Tensor node_of(Op op, std::int64_t n0, std::int64_t n1, std::int64_t n2 = 1) {
     return node;
 }
 
-TEST(KernelTable, TheFirstRowWithoutAnObjectionRunsANode) {
+class KernelTableTest : public testing::Test {
+protected:
+    /// A node as its builder makes it: rows look at no others.
+    Tensor& node(Op op, std::int64_t n0, std::int64_t n1) {
+        ggml_context* const c = &static_cast<Context&>(context_);
+        Tensor* const x = context_.f32({n0, n1});
+        return op == GGML_OP_ADD ? *ggml_add(c, x, x) : *ggml_mul(c, x, x);
+    }
+
+private:
+    TestContext context_;
+};
+
+TEST_F(KernelTableTest, TheFirstRowWithoutAnObjectionRunsANode) {
     const KernelTable<Row> table{kFast, kPlain};
-    EXPECT_STREQ(table.choose(node_of(GGML_OP_ADD, 4, 7))->name, "even");
-    EXPECT_STREQ(table.choose(node_of(GGML_OP_ADD, 3, 1))->name, "single");
+    EXPECT_STREQ(table.choose(node(GGML_OP_ADD, 4, 7))->name, "even");
+    EXPECT_STREQ(table.choose(node(GGML_OP_ADD, 3, 1))->name, "single");
 }
 
-TEST(KernelTable, TheLastRowAskedSaysWhyANodeIsDeclined) {
+TEST_F(KernelTableTest, TheLastRowAskedSaysWhyANodeIsDeclined) {
     const KernelTable<Row> table{kFast, kPlain};
     std::string_view reason;
-    EXPECT_EQ(table.choose(node_of(GGML_OP_ADD, 3, 2), &reason), nullptr);
+    EXPECT_EQ(table.choose(node(GGML_OP_ADD, 3, 2), &reason), nullptr);
     EXPECT_EQ(reason, "there are several rows");
-    EXPECT_EQ(table.choose(node_of(GGML_OP_MUL, 4, 1), &reason), nullptr);
+    EXPECT_EQ(table.choose(node(GGML_OP_MUL, 4, 1), &reason), nullptr);
     EXPECT_EQ(reason, "there is no kernel for this op");
+}
+
+TEST_F(KernelTableTest, NoRowIsAskedAboutANodeThatWasWrittenTo) {
+    const KernelTable<Row> table{kFast, kPlain};
+    std::string_view reason;
+    Tensor& changed = node(GGML_OP_ADD, 4, 7);
+    changed.ne[1] = 8;
+    EXPECT_EQ(table.choose(changed, &reason), nullptr);
+    EXPECT_EQ(reason, kUnsoundNode);
 }
 
 TEST(KernelTable, ANumberThatNamesNoOpHasNoKernels) {

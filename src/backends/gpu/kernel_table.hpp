@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "ops/check.hpp"
 
 /// What every GPU backend needs and no device: searched and tested without one.
 namespace heddle::gpu {
@@ -30,8 +31,13 @@ public:
     }
 
     /// The row that runs `node`, or null and, in `*reason`, why the last one asked declined it.
+    /// Rows see only nodes such as their op builds.
     const Row* choose(const Tensor& node, std::string_view* reason = nullptr) const {
         std::string_view why = "there is no kernel for this op";
+        if (!check_node(node)) {
+            if (reason != nullptr) *reason = kUnsoundNode;
+            return nullptr;
+        }
         for (const Row* row : of(node.op)) {
             why = row->objection(node);
             if (why.empty()) return row;

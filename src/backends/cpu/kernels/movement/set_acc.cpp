@@ -23,33 +23,14 @@ Tensor region_of(const Tensor& node) {
     return region;
 }
 
-/// Whether the region lies within the result and is made of whole elements.
-bool is_inside(const Tensor& node) {
-    const auto params = unpack<Params>(node);
-    const Tensor& b = *node.src[1];
-    if (is_empty(b)) return true;
-    const auto element = static_cast<std::int64_t>(size_of(node.type));
-    const auto size = static_cast<std::int64_t>(byte_size(node));
-    const std::int32_t strides[] = {params.nb1, params.nb2, params.nb3};
-    std::int64_t end = params.offset + b.ne[0] * element;
-    if (params.offset < 0 || params.offset % element != 0 || end > size) return false;
-    for (int d = 1; d < kMaxDims; ++d) {
-        const std::int64_t stride = strides[d - 1];
-        if (b.ne[d] == 1 || stride == 0) continue;
-        if (stride < 0 || stride % element != 0 || b.ne[d] - 1 > (size - end) / stride)
-            return false;
-        end += (b.ne[d] - 1) * stride;
-    }
-    return true;
-}
-
 std::string_view region_objection(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (a.type != node.type || b.type != node.type) return "a, b and the result differ in type";
     if (!same_shape(a, node)) return "the result does not have the extents of a";
     if (!is_contiguous(a) || !is_contiguous(node)) return "a or the result is not contiguous";
     if (!has_dense_rows(b)) return "rows of b are not dense";
-    if (!is_inside(node)) return "the region is not made of elements of the result";
+    if (!ops::RegionOp::is_inside(unpack<Params>(node), b, byte_size(node)))
+        return "the region is not made of elements of the result";
     return {};
 }
 

@@ -26,7 +26,8 @@ struct Pooling {
         : node(y), x(*y.src[0]), is_mean(mean), is_signal(signal), across(width), down(height) {
         constexpr std::int64_t kSpan = 4096;  // floats that should be at hand at once
         const std::int64_t fitting = (kSpan - across.taps) / across.stride / 64 * 64;
-        const std::int64_t some = fitting < 64 ? 64 : fitting;
+        const std::int64_t few = across.stride > kSpan ? 1 : 64;
+        const std::int64_t some = fitting < few ? few : fitting;
         at_once = some < node.ne[0] ? some : node.ne[0];
     }
 
@@ -345,7 +346,10 @@ struct Entry {
         const Type type = node.src[0]->type;
         if (type != GGML_TYPE_F32 && type != GGML_TYPE_F16) return "x is not f32 or f16";
         if (node.nb[0] != sizeof(float)) return "rows of the result are not dense";
-        return window_objection(unpack<typename D::Params>(node));
+        constexpr std::int64_t kMostTaps = std::int64_t{1} << 24;  // a line of them is 64 MiB
+        const auto why = window_objection(unpack<typename D::Params>(node));
+        if (!why.empty() || pooling(node).across.taps <= kMostTaps) return why;
+        return "windows are wider than 2^24 elements";
     }
 
     static void run(const Tensor& node, const Task& task) {
