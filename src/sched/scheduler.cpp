@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/log.hpp"
+#include "sched/check.hpp"
 #include "sched/scheduler_state.hpp"
 
 using namespace heddle;
@@ -57,6 +58,7 @@ Result<> ggml_backend_sched::place_and_split(Graph& graph) {
     s.program = {};
     HEDDLE_TRY(retire_splits());
     HEDDLE_TRY(s.index.read(graph));
+    HEDDLE_TRY(check_graph(s.index));
     Abilities abilities(s.index, team_);
     if (s.policy == Policy::cost) {
         tell_model_of_constants();

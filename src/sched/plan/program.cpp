@@ -37,7 +37,7 @@ Unplaced::Unplaced(const Graph& graph, const GraphAllocator& memory) : memory_(m
     const auto ours = memory_.own_buffers();
     if (ours.empty()) return;
     const auto take_away = [&](Tensor* tensor) {
-        if (tensor->buffer == nullptr) return;
+        if (tensor == nullptr || tensor->buffer == nullptr) return;
         if (std::ranges::find(ours, tensor->buffer) == ours.end()) return;
         tensors_.push_back({tensor, {tensor->buffer, tensor->data}});
         tensor->buffer = nullptr;

@@ -1,0 +1,53 @@
+#include "sched/check.hpp"
+
+#include "core/prefetch.hpp"
+#include "ops/check.hpp"
+
+namespace heddle::sched {
+namespace {
+
+/// What a node changes when its turn comes: itself. Views and plain tensors only say where memory
+/// is.
+bool is_computed(const GraphIndex& index, TensorId id) {
+    return index.is_node(id) && !index.only_looks(id) && index.facts(id).op != GGML_OP_NONE;
+}
+
+/// The tensor that `node` reads from source `source` although it has no value yet, or kNoTensor.
+TensorId read_too_early(const GraphIndex& index, TensorId node, const GraphIndex::Source& source) {
+    for (const TensorId read : {source.tensor, index.root(source.tensor)}) {
+        if (read < node || !is_computed(index, read)) continue;
+        // A cast names itself as what it writes into.
+        if (read == node && index.facts(node).op == GGML_OP_CPY && source.slot == 1) continue;
+        return read;
+    }
+    return kNoTensor;
+}
+
+[[gnu::cold, gnu::noinline]] Error too_early(const GraphIndex& index, TensorId node,
+                                             TensorId read) {
+    if (read == node) return invalid("node ", describe(index[node]), " reads its own result");
+    return invalid("node ", describe(index[node]), ", number ", node, ", reads the result of ",
+                   describe(index[read]), ", which is computed later, as number ", read);
+}
+
+}  // namespace
+
+Result<> check_graph(const GraphIndex& index) {
+    const auto nodes = static_cast<TensorId>(index.nodes().size());
+    for (TensorId node = 0; node < nodes && index.is_node(node); ++node) {
+        if (const TensorId soon = node + static_cast<TensorId>(kReadAhead); soon < nodes) {
+            prefetch(&index[soon]);
+        }
+        if (auto sound = check_node(index[node]); !sound) {
+            return std::move(sound).error().within(text("node ", describe(index[node])));
+        }
+        if (!is_computed(index, node)) continue;
+        for (const GraphIndex::Source& source : index.sources(node)) {
+            const TensorId read = read_too_early(index, node, source);
+            if (read != kNoTensor) return too_early(index, node, read);
+        }
+    }
+    return ok();
+}
+
+}  // namespace heddle::sched
