@@ -33,6 +33,10 @@ test: build ## build and run every test
 test-long: build ## 10,000 random graphs over random devices (HEDDLE_FUZZ_GRAPHS=n for more)
 	@HEDDLE_FUZZ_GRAPHS=$${HEDDLE_FUZZ_GRAPHS:-10000} $(BUILD)/tests/sched_fuzz
 
+sweep: build ## fail every call to the system at every point, where `make test` draws some
+	@HEDDLE_SWEEP=full $(BUILD)/tests/faults_test
+	@HEDDLE_SWEEP=full $(BUILD)/tests/program_sweep_test
+
 test-arm: setup ## cross-build for 64-bit Arm, and run the tests of kernels under emulation
 	@JOBS=$(JOBS) scripts/test-arm $(BUILD)-arm
 
@@ -84,4 +88,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all coverage docs install package clean
+.PHONY: help setup configure build run test test-long sweep test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all coverage docs install package clean
