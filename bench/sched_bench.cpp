@@ -180,8 +180,7 @@ void print_scheduling(const char* graph, const char* devices, const Times& times
 struct Setting {
     const char *devices, *parameters;
 };
-constexpr std::array kSettings{Setting{"CPU", ""},
-                               Setting{"2 SIM, CPU", "devices=2,mem=4G"}};
+constexpr std::array kSettings{Setting{"CPU", ""}, Setting{"2 SIM, CPU", "devices=2,mem=4G"}};
 
 std::size_t capacity_for(int layers) { return static_cast<std::size_t>(layers) * 48 + 64; }
 
@@ -397,7 +396,8 @@ void pipeline() {
     constexpr int batches = 16;
     const std::size_t capacity = capacity_for(kOverlapShape.layers);
     for (const bool synchronous : {true, false}) {
-        Machine machine("devices=2,mem=4G,flops=2T,membw=4T,link=25G,latency=100ns,pinned=1,trace=1");
+        Machine machine(
+            "devices=2,mem=4G,flops=2T,membw=4T,link=25G,latency=100ns,pinned=1,trace=1");
         machine.schedule(capacity, true, false);
         const auto home = [&](int i) {
             return machine.memory(machine.share(i, kOverlapShape.layers));
@@ -428,7 +428,8 @@ void branches() {
     constexpr std::int64_t width = 256;
     constexpr int length = 16;
     for (const heddle_sched_policy policy : {HEDDLE_SCHED_POLICY_RULES, HEDDLE_SCHED_POLICY_COST}) {
-        Machine machine("devices=2,mem=4G,flops=2T,membw=4T,link=25G,latency=100ns,pinned=1,trace=1");
+        Machine machine(
+            "devices=2,mem=4G,flops=2T,membw=4T,link=25G,latency=100ns,pinned=1,trace=1");
         machine.schedule(128, false, true);
         if (!heddle_sched_set_cost_file(machine.sched(), "") ||
             !heddle_sched_set_policy(machine.sched(), policy)) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/sound_layout.hpp"
+
 namespace heddle::gguf {
 namespace {
 
@@ -21,11 +23,12 @@ Result<std::size_t> alignment_from(const Value& value) {
 
 /// The end of `tensor`, padded, if it begins at `offset`.
 Result<std::size_t> end_of(const Tensor& tensor, std::size_t offset, std::size_t alignment) {
-    const std::optional<std::size_t> size = padded(byte_size(tensor), alignment);
+    const std::size_t bytes = byte_size(tensor);
+    const std::optional<std::size_t> size = padded(bytes, alignment);
     std::size_t end = 0;
-    if (!size || __builtin_add_overflow(offset, *size, &end)) {
-        return invalid("tensor ", describe(tensor), " of ", byte_size(tensor), " bytes at offset ",
-                       offset, " ends past ", SIZE_MAX);
+    if (bytes == kUncountable || !size || __builtin_add_overflow(offset, *size, &end)) {
+        return invalid("tensor ", describe(tensor), " of ", bytes, " bytes at offset ", offset,
+                       " ends past ", SIZE_MAX);
     }
     return end;
 }

@@ -94,11 +94,20 @@ TEST(ModelFile, RefusesASecondTensorOfTheSameName) {
 
 TEST(ModelFile, RefusesOffsetsThatCannotBeCounted) {
     File file;
-    ASSERT_TRUE(file.add_tensor(tensor("a", GGML_TYPE_I8, {INT64_MAX - 31, 2, 1, 1})));
-    EXPECT_FALSE(file.add_tensor(tensor("b", GGML_TYPE_I8, {64, 1, 1, 1})));
+    const Extents half{INT64_MAX - 31, 1, 1, 1};  // of what can be counted
+    ASSERT_TRUE(file.add_tensor(tensor("a", GGML_TYPE_I8, half)));
+    ASSERT_TRUE(file.add_tensor(tensor("b", GGML_TYPE_I8, half)));
+    EXPECT_FALSE(file.add_tensor(tensor("c", GGML_TYPE_I8, {64, 1, 1, 1})));
     EXPECT_FALSE(file.set("general.alignment", Value::number(std::uint32_t{1} << 31)));
     EXPECT_EQ(file.alignment(), 32u);
-    EXPECT_EQ(file.tensors().size(), 1u);
+    EXPECT_EQ(file.tensors().size(), 2u);
+}
+
+TEST(ModelFile, RefusesTensorsWhoseBytesCannotBeCounted) {
+    File file;
+    EXPECT_FALSE(file.add_tensor(tensor("a", GGML_TYPE_I8, {INT64_MAX - 31, 2, 1, 1})));
+    EXPECT_FALSE(file.add_tensor(tensor("b", GGML_TYPE_Q4_1, {std::int64_t{1} << 62, 1, 1, 1})));
+    EXPECT_EQ(file.tensors().size(), 0u);
 }
 
 TEST(ModelFile, OtherBytesOfATensorAreTheCallersOwn) {

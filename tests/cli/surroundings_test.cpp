@@ -154,8 +154,7 @@ TEST_F(Surroundings, ThreadsThatCannotBeStartedAreASentence) {
                                                   "started: Resource temporarily unavailable\n$"));
     const Outcome run = heddle_after(
         few_threads, {"run", model(), "-p", "a", "-n", "2", "-q", "-d", "sim:devices=3"});
-    EXPECT_THAT(run.status, testing::AnyOf(0, 1)) << run.err;
-    EXPECT_THAT(run.err, HasSubstr(" failed: "));
+    EXPECT_EQ(run.status, 0) << run.err;  // the work is done by the threads there are
 }
 
 TEST_F(Surroundings, QuantizeGoesOnWithTheThreadsThereAre) {

@@ -161,9 +161,9 @@ TEST_F(CpuStreamTest, SaysWhyItFailedAndRunsNothing) {
     z->src[1] = nullptr;
     ggml_set_f32(y, -1);
     EXPECT_EQ(ggml_backend_graph_compute(backend, graph), GGML_STATUS_FAILED);
-    EXPECT_NE(std::string(heddle_last_error())
-                  .find("'broken' f32[100,1,1,1]: add: operand b is missing"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(heddle_last_error()).find("'broken' f32[100,1,1,1]: add: operand b is missing"),
+        std::string::npos)
         << heddle_last_error();
     EXPECT_EQ(ggml_get_f32_1d(y, 0), -1);
 }

@@ -38,9 +38,7 @@ private:
     const HbmAllocator allocator_;
 };
 
-CpuList read_list(const std::string& path) {
-    return parse_cpu_list(read_file(path)).value_or({});
-}
+CpuList read_list(const std::string& path) { return parse_cpu_list(read_file(path)).value_or({}); }
 
 bool has_memory_without_cpus() {
     const CpuList with_memory = read_list("/sys/devices/system/node/has_memory");

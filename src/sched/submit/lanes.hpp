@@ -53,8 +53,8 @@ public:
 
     /// Notes how far everything has come that was queued so far, also by others on the runners'
     /// own streams. `used` has one flag for each runner: the others are not looked at unless they
-    /// were given something before. Takes what memory the end of the run needs, so that no run fails
-    /// that is done.
+    /// were given something before. Takes what memory the end of the run needs, so that no run
+    /// fails that is done.
     Result<> begin_run(const std::vector<std::uint8_t>& used, int slot, RunnerId& culprit);
 
     /// Whether it is the first time in this run.

@@ -27,8 +27,8 @@ struct ggml_opt_result {
     /// Room for one more batch of this kind, so that adding it takes no memory.
     void make_room(const Kind& kind);
 
-    /// One more batch, for which there is room. `correct` is how many predictions were right; none if there are no classes:
-    /// then there is no accuracy until the result is emptied.
+    /// One more batch, for which there is room. `correct` is how many predictions were right; none
+    /// if there are no classes: then there is no accuracy until the result is emptied.
     void add(const Kind& kind, float loss, std::span<const std::int32_t> predictions,
              std::optional<std::int64_t> correct);
 

@@ -238,8 +238,8 @@ private:
     }
 
     bool quick_;
-    std::vector<std::pair<std::string, std::string>> kinds_{
-        {"CPU", ""}, {"2 SIM, CPU", "sim:devices=2,mem=4G"}};
+    std::vector<std::pair<std::string, std::string>> kinds_{{"CPU", ""},
+                                                            {"2 SIM, CPU", "sim:devices=2,mem=4G"}};
     Report report_{"sched",
                    {{"graph", "graph", 0, 1, true},
                     {"devices", "devices", 0, 1, true},
