@@ -24,6 +24,7 @@ struct Demands {
     unsigned operands = 0;      ///< how many there can be
     unsigned required = 0;      ///< bit i: operand i must be there
     unsigned may_be_empty = 0;  ///< bit i: operand i may have no elements where the result has some
+    unsigned may_be_itself = 0;
     bool has_free_strides = false;
 };
 
@@ -35,6 +36,7 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
     }
     if constexpr (requires { D::may_be_empty; }) demands.may_be_empty = D::may_be_empty;
     if (kOpInfo<D>.is_view) demands.may_be_empty = ~0u;  // nothing is read
+    if constexpr (requires { D::may_be_itself; }) demands.may_be_itself = D::may_be_itself;
     if constexpr (requires { D::has_free_strides; }) demands.has_free_strides = true;
     return demands;
 });
@@ -82,9 +84,6 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
                    spec.stride[3]);
 }
 
-/// A cast writes into itself, and says so in the slot of what it writes into.
-bool is_cast(const Tensor& node, std::size_t slot) { return node.op == GGML_OP_CPY && slot == 1; }
-
 bool is_sound(const Tensor& tensor, std::size_t* bytes) {
     return has_sound_layout(tensor, bytes) && is_within_root(tensor, *bytes);
 }
@@ -118,6 +117,11 @@ std::string lower_name(const OpInfo& op) {
 
 bool is_optional(const OpInfo& op, std::size_t slot) { return ends_with_mark(op.sources[slot]); }
 
+bool may_be_itself(Op op, std::size_t slot) {
+    const auto number = static_cast<std::size_t>(op);
+    return number < kDemands.size() && (kDemands[number].may_be_itself >> slot & 1) != 0;
+}
+
 Error missing_operand(const OpInfo& op, std::size_t slot) {
     return invalid(lower_name(op), ": operand ", op.sources[slot], " is missing");
 }
@@ -135,7 +139,7 @@ Result<> check_node(const Tensor& node) {
             continue;
         }
         if (source == &node) {
-            if (!is_cast(node, slot)) return bad_operand(*op, node, slot);
+            if ((demands.may_be_itself >> slot & 1) == 0) return bad_operand(*op, node, slot);
             continue;
         }
         std::size_t bytes = 0;

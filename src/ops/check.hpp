@@ -20,6 +20,9 @@ Result<> check_node(const Tensor& node);
 /// What devices say against nodes that `check_node` refuses; it has the particulars.
 inline constexpr std::string_view kUnsoundNode = "it is not such a node as its op builds";
 
+/// Whether the operand in `slot` may be the node itself: casts write there, FILL reads nothing.
+bool may_be_itself(Op op, std::size_t slot);
+
 /// Whether an operand may be absent.
 bool is_optional(const OpInfo& op, std::size_t slot);
 

@@ -91,6 +91,9 @@ TEST_F(CheckTest, ANodeThatReadsItselfIsRefused) {
     set_name(*sum, "sum");
     sum->src[1] = sum;
     EXPECT_EQ(objection_to(sum), "add: operand b 'sum' f32[8,4,1,1] is the node itself");
+    Tensor* filled = node<ops::Fill>({.value = 1}, {x});
+    filled->src[0] = filled;
+    EXPECT_EQ(objection_to(filled), "") << "nothing is read";
 }
 
 TEST_F(CheckTest, TypeExtentsAndStridesMustBeAsInferred) {

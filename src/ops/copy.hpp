@@ -74,6 +74,7 @@ struct Cpy {
     static constexpr std::string_view summary =
         "Copies x into y, converting to y's type; the result is a view of y.";
     static constexpr std::array sources{"x", "y"};
+    static constexpr unsigned may_be_itself = 0b10;  ///< y of a cast
     using Params = NoParams;
 
     static Result<TensorSpec> infer(const Params&, Sources src) {

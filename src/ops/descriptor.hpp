@@ -64,7 +64,9 @@ class Backward;
 ///     infer(args, src)     the result's spec, or why there is none
 ///
 /// and, where they apply:
+///
 ///     may_be_empty         bit i: source i may have no elements although the result has some
+///     may_be_itself        bit i: source i may be the node itself: it is not read
 ///     fields               names of the parameters, for printing (std::array of ParamField)
 ///     Args                 what the builder is given beyond the stored `params`, such as a shape
 ///     recover(node)        the Args a finished node was built from; needed with Args

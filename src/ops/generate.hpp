@@ -67,6 +67,7 @@ struct Fill {
     static constexpr std::string_view summary =
         "y = value everywhere; x gives type and extents and is not read.";
     static constexpr std::array sources{"x"};
+    static constexpr unsigned may_be_itself = 0b1;
 
     struct Params {
         float value = 0;

@@ -172,6 +172,7 @@ TEST(RegistryApi, RecordsFitCallersWithASmallerStruct) {
     EXPECT_NE(info.path, nullptr);
     EXPECT_EQ(info.api_version, 77);
     EXPECT_FALSE(heddle_plugin_get(heddle_plugin_count(), &info, sizeof info));
+    EXPECT_FALSE(heddle_plugin_get(0, &info, SIZE_MAX));
     EXPECT_STREQ(heddle_plugin_status_name(HEDDLE_PLUGIN_REJECTED), "rejected");
 }
 

@@ -209,6 +209,11 @@ size_t heddle_plugin_count(void) {
 bool heddle_plugin_get(size_t index, struct heddle_plugin_info* info, size_t info_size) {
     return value_or_null([&]() -> Result<bool> {
         HEDDLE_TRY(capi::require(info, "heddle_plugin_get", "the record"));
+        constexpr std::size_t kLargest = 4096;  // no later version of the record has more bytes
+        if (info_size > kLargest) {
+            return invalid("heddle_plugin_get: a record of ", info_size, " bytes, at most ",
+                           kLargest);
+        }
         const auto records = plugin_report();
         if (index >= records.size()) return false;
         const PluginRecord& record = records[index];

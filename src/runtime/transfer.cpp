@@ -247,6 +247,7 @@ Result<> copy_tensor(const Tensor& src, Tensor& dst) {
 bool copy_by_destination(const Tensor& src, Tensor& dst) {
     Buffer* to = root_buffer(dst);
     if (to == nullptr || to->iface.cpy_tensor == nullptr) return false;
+    if (!same_layout(src, dst)) return false;  // tables copy as many bytes as one of both has
     if (!to->iface.cpy_tensor(to, &src, &dst)) return false;
     note_write(*to);
     return true;

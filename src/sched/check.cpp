@@ -16,8 +16,7 @@ bool is_computed(const GraphIndex& index, TensorId id) {
 TensorId read_too_early(const GraphIndex& index, TensorId node, const GraphIndex::Source& source) {
     for (const TensorId read : {source.tensor, index.root(source.tensor)}) {
         if (read < node || !is_computed(index, read)) continue;
-        // A cast names itself as what it writes into.
-        if (read == node && index.facts(node).op == GGML_OP_CPY && source.slot == 1) continue;
+        if (read == node && may_be_itself(index.facts(node).op, source.slot)) continue;
         return read;
     }
     return kNoTensor;

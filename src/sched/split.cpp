@@ -252,8 +252,9 @@ private:
         for (int slot = 0; slot < copy.stand_ins; ++slot) {
             Tensor& stand_in = made_.stand_ins.emplace_back();
             take_layout(stand_in, original);
+            stand_in.flags = original.flags & GGML_TENSOR_FLAG_PARAM;  // optimiser steps ask for it
             if (copy.stand_ins > 1) {
-                stand_in.flags = GGML_TENSOR_FLAG_INPUT | GGML_TENSOR_FLAG_OUTPUT;
+                stand_in.flags |= GGML_TENSOR_FLAG_INPUT | GGML_TENSOR_FLAG_OUTPUT;
             }
             name_stand_in(stand_in, made_.runner_names[static_cast<std::size_t>(runner_)], original,
                           slot);

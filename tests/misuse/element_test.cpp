@@ -65,6 +65,21 @@ TEST_F(ElementIndex, IsCheckedByEveryFunctionOfEitherKind) {
     for (int i = 0; i < 6; ++i) EXPECT_EQ(ggml_get_i32_1d(x, i), 5);
 }
 
+TEST_F(ElementIndex, InMemoryOfADeviceIsRefused) {
+    ggml_backend_dev_t device = ggml_backend_dev_by_name("sim:devices=1");
+    ASSERT_NE(device, nullptr) << heddle_last_error();
+    const Context described(ggml_init({.mem_size = 4096, .mem_buffer = nullptr, .no_alloc = true}));
+    ggml_tensor* x = ggml_new_tensor_1d(described.get(), GGML_TYPE_F32, 4);
+    const Buffer buffer(ggml_backend_alloc_ctx_tensors_from_buft(
+        described.get(), ggml_backend_dev_buffer_type(device)));
+    ASSERT_NE(buffer, nullptr);
+    EXPECT_EQ(ggml_get_f32_1d(x, 1), 0);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("which the CPU cannot read"));
+    heddle_clear_error();
+    ggml_set_i32_nd(x, 0, 0, 0, 0, 7);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("which the CPU cannot read"));
+}
+
 TEST_F(ElementIndex, OfAnEmptyTensorIsNever) {
     ggml_tensor* x = ggml_new_tensor_2d(memory.get(), GGML_TYPE_F32, 4, 0);
     ggml_set_f32_1d(x, 0, 1);

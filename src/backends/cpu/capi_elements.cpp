@@ -5,6 +5,7 @@
 
 #include "capi/boundary.hpp"
 #include "core/half.hpp"
+#include "ggml-backend.h"
 #include "ggml-cpu.h"
 
 using namespace heddle;
@@ -90,6 +91,11 @@ Result<Extents> place_of(const Tensor& tensor, std::int64_t i) {
 Result<> check(const Tensor* tensor) {
     HEDDLE_TRY(capi::require(tensor, "element access", "the tensor"));
     if (tensor->data == nullptr) return invalid("tensor ", describe(*tensor), " has no memory");
+    const Tensor& root = tensor->view_src != nullptr ? *tensor->view_src : *tensor;
+    if (root.buffer != nullptr && !ggml_backend_buffer_is_host(root.buffer)) {
+        return invalid("element access: tensor ", describe(*tensor), " is in memory of type ",
+                       ggml_backend_buffer_name(root.buffer), ", which the CPU cannot read");
+    }
     return ok();
 }
 
