@@ -38,6 +38,8 @@ struct Launch {
     std::byte* scratch;  ///< as many bytes as the row's `scratch` asked for, aligned to 256
     const DeviceFacts& device;
     FaultSink faults = {};
+    bool is_chained = false;   ///< the kernel before is of the same graph: see chain.cuh
+    bool reads_ahead = false;  ///< weights may be read before the kernels before have finished
 };
 
 /// A kernel is a row: it says why it declines a node, how much scratch it needs, and launches.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/fusion.hpp"
 #include "backends/cuda/memory.hpp"
 #include "ops/catalogue.hpp"
 
@@ -42,7 +43,86 @@ Result<> check_places(const Board& board, const Tensor& node) {
     return ok();
 }
 
+// ---- steps -------------------------------------------------------------------------------------
+
+template <class... Bodies>
+struct Overloaded : Bodies... {
+    using Bodies::operator()...;
+};
+template <class... Bodies>
+Overloaded(Bodies...) -> Overloaded<Bodies...>;
+
+bool is_weight(const Tensor& tensor) {
+    const Tensor& root = tensor.view_src != nullptr ? *tensor.view_src : tensor;
+    return root.buffer != nullptr && root.buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+/// Whether no node writes what others may read before the nodes before them have finished.
+bool are_weights_constant(const std::vector<Step>& steps) {
+    for (const Step& step : steps) {
+        for (const Tensor* node : step.nodes()) {
+            if (is_weight(*node)) return false;
+        }
+    }
+    return true;
+}
+
+void allow_reading_ahead(std::vector<Step>& steps) {
+    if (!are_weights_constant(steps)) return;
+    for (Step& step : steps) {
+        const auto* group = std::get_if<ColumnGroup>(&step.work);
+        if (group == nullptr) continue;
+        step.reads_ahead = true;
+        for (int i = 0; i < group->count; ++i) {
+            step.reads_ahead &= is_weight(*group->products[static_cast<std::size_t>(i)]->src[0]);
+        }
+    }
+}
+
 }  // namespace
+
+const char* Step::name() const {
+    return std::visit(Overloaded{[](const SingleNode& one) { return one.kernel->name; },
+                                 [](const ColumnGroup&) { return "gemv_column"; },
+                                 [](const RopeStoreGroup&) { return "rope_store"; }},
+                      work);
+}
+
+std::vector<const Tensor*> Step::nodes() const {
+    std::vector<const Tensor*> nodes;
+    const auto add = [&](const Tensor* node) {
+        if (node != nullptr) nodes.push_back(node);
+    };
+    std::visit(Overloaded{[&](const SingleNode& one) { add(one.node); },
+                          [&](const ColumnGroup& group) {
+                              add(group.norm);
+                              add(group.scale);
+                              for (const Tensor* product : group.products) add(product);
+                              add(group.gate);
+                              add(group.sum);
+                          },
+                          [&](const RopeStoreGroup& group) {
+                              for (const RopeStore& member : group.members) {
+                                  add(member.rope);
+                                  add(member.store);
+                              }
+                          }},
+               work);
+    return nodes;
+}
+
+void Step::launch(const Launch& launch) const {
+    std::visit(Overloaded{[&](const SingleNode& one) { one.kernel->launch(*one.node, launch); },
+                          [&](const ColumnGroup& group) { launch_columns(group, launch); },
+                          [&](const RopeStoreGroup& group) { launch_rope_store(group, launch); }},
+               work);
+}
+
+void Step::add_to(gpu::ReplayKey& key) const {
+    const auto* one = std::get_if<SingleNode>(&work);
+    const void* const how = one != nullptr ? static_cast<const void*>(one->kernel) : name();
+    for (const Tensor* node : nodes()) key.add(how, *node);
+}
 
 std::string describe_node(const Tensor& node) {
     return text("node ", describe(node), ", ", describe_op_of(node));
@@ -66,8 +146,10 @@ Result<Plan> Plan::make(const Board& board, ggml_cgraph& graph) {
         if (kernel->scratch != nullptr) {
             plan.scratch = std::max(plan.scratch, kernel->scratch(node, board.facts));
         }
-        plan.steps.push_back({kernel, &node});
+        plan.steps.push_back({SingleNode{kernel, &node}});
     }
+    if (board.options.is_fusing) fuse(plan.steps, graph, board.facts);
+    allow_reading_ahead(plan.steps);
     return plan;
 }
 

@@ -38,6 +38,7 @@ Options options_from_environment() {
     options.is_managed = std::getenv("GGML_CUDA_ENABLE_UNIFIED_MEMORY") != nullptr;
     options.may_register_host = std::getenv("GGML_CUDA_REGISTER_HOST") != nullptr;
     options.is_replaying = std::getenv("GGML_CUDA_DISABLE_GRAPHS") == nullptr;
+    options.is_fusing = std::getenv("GGML_CUDA_DISABLE_FUSION") == nullptr;
     options.offload_batch =
         number_from("GGML_OP_OFFLOAD_MIN_BATCH").value_or(options.offload_batch);
     return options;

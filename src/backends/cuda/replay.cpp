@@ -28,7 +28,7 @@ Result<bool> Replay::launch_known(std::uint64_t uid, cudaStream_t stream) {
 
 Replay::Entry& Replay::find(const Plan& plan, cudaStream_t stream) {
     gpu::ReplayKey key;
-    for (const Plan::Step& step : plan.steps) key.add(step.kernel, *step.node);
+    for (const Step& step : plan.steps) step.add_to(key);
     const auto has_key = [&](const Entry& entry) { return entry.key == key; };
     const auto found = std::ranges::find_if(entries_, has_key);
     if (found != entries_.end()) {

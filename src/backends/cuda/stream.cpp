@@ -1,13 +1,15 @@
 #include "backends/cuda/stream.hpp"
 
 #include "backends/cuda/device.hpp"
+#include "backends/gpu/gather_products.hpp"
 #include "ggml-impl.h"
 
 namespace heddle::cuda {
 
 static_assert(plugin::WritesAsync<CudaStream> && plugin::ReadsAsync<CudaStream> &&
               plugin::WritesPiecesAsync<CudaStream> && plugin::ReadsPiecesAsync<CudaStream> &&
-              plugin::CopiesAsync<CudaStream> && plugin::Synchronizes<CudaStream>);
+              plugin::CopiesAsync<CudaStream> && plugin::Synchronizes<CudaStream> &&
+              plugin::Optimizes<CudaStream>);
 
 // ---- events ------------------------------------------------------------------------------------
 
@@ -51,14 +53,25 @@ CudaStream::~CudaStream() {
 // ---- computing ---------------------------------------------------------------------------------
 
 Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
-    const Launch launch{stream_.get(), room, board_.facts, faults_.sink()};
-    for (const Plan::Step& step : plan.steps) {
-        step.kernel->launch(*step.node, launch);
+    Launch launch{stream_.get(), room, board_.facts, faults_.sink()};
+    bool was_product = false;
+    for (const Step& step : plan.steps) {
+        // Beside small kernels blocks would pile up on the multiprocessors that those leave free.
+        const bool is_product = std::holds_alternative<ColumnGroup>(step.work);
+        launch.is_chained = was_product && is_product;
+        launch.reads_ahead = step.reads_ahead;
+        was_product = is_product;
+        step.launch(launch);
         if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
-            return check(status, describe_node(*step.node), ", kernel ", step.kernel->name);
+            return check(status, describe_node(*step.nodes().back()), ", kernel ", step.name());
         }
     }
     return ok();
+}
+
+void CudaStream::optimize(ggml_cgraph& graph) const {
+    if (!board_.options.is_fusing || graph.n_nodes <= 0) return;
+    gpu::gather_products({graph.nodes, static_cast<std::size_t>(graph.n_nodes)});
 }
 
 Result<> CudaStream::compute(ggml_cgraph& graph) {

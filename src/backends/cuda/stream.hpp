@@ -36,6 +36,9 @@ public:
 
     const char* name() const { return board_.name.c_str(); }
 
+    /// Puts nodes side by side that one launch can compute, before their memory is planned.
+    void optimize(ggml_cgraph& graph) const;
+
     Result<> compute(ggml_cgraph& graph);
     Result<> synchronize();
 

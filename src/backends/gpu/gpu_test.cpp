@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "backends/gpu/architectures.hpp"
+#include "backends/gpu/gather_products.hpp"
 #include "backends/gpu/kernel_table.hpp"
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
@@ -129,6 +132,61 @@ struct SmallGraph {
         return key;
     }
 };
+
+// ---- products of the same activations ----------------------------------------------------------
+
+/// Queries, keys and values of `x`, each turned before the next is computed.
+struct Projections {
+    Tensor x = node_of(GGML_OP_MUL, 4, 1);
+    std::array<Tensor, 3> weights{}, products{}, turned{};
+    std::vector<Tensor*> nodes{&x};
+
+    Projections() {
+        for (std::size_t i = 0; i < 3; ++i) {
+            products[i] = node_of(GGML_OP_MUL_MAT, 4, 1);
+            products[i].src[0] = &weights[i];
+            products[i].src[1] = &x;
+            turned[i] = node_of(GGML_OP_ROPE, 4, 1);
+            turned[i].src[0] = &products[i];
+            nodes.insert(nodes.end(), {&products[i], &turned[i]});
+        }
+    }
+};
+
+TEST(GatherProducts, BringsProductsOfTheSameActivationsTogether) {
+    Projections p;
+    gather_products(p.nodes);
+    const std::vector<Tensor*> expected{&p.x,           &p.products[0], &p.products[1],
+                                        &p.products[2], &p.turned[0],   &p.turned[1],
+                                        &p.turned[2]};
+    EXPECT_EQ(p.nodes, expected);
+}
+
+TEST(GatherProducts, MovesNoProductBeforeWhatItReads) {
+    Projections p;
+    p.products[1].src[0] = &p.turned[0];
+    p.products[2].src[1] = &p.turned[1];  // other activations
+    const std::vector<Tensor*> before = p.nodes;
+    gather_products(p.nodes);
+    EXPECT_EQ(p.nodes, before);
+}
+
+TEST(GatherProducts, MovesNoProductBeforeAWriteToItsOperands) {
+    Projections p;
+    p.turned[0].view_src = &p.x;  // in place
+    p.turned[1].view_src = &p.weights[2];
+    const std::vector<Tensor*> before = p.nodes;
+    gather_products(p.nodes);
+    EXPECT_EQ(p.nodes, before);
+}
+
+TEST(GatherProducts, LeavesTheLastNodeLast) {
+    Projections p;
+    p.nodes.pop_back();
+    gather_products(p.nodes);
+    EXPECT_EQ(p.nodes.back(), &p.products[2]);
+    EXPECT_EQ(p.nodes[2], &p.products[1]);
+}
 
 TEST(ReplayKey, DoesNotDependOnWhatTensorsHoldOrAreCalled) {
     SmallGraph graph;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/cuda/kernel.hpp"
+#include "backends/cuda/kernels/chain.cuh"
 
 /// Tensors as kernels see them, and loops over their elements. Every offset has 64 bits.
 namespace heddle::cuda {
@@ -124,6 +124,7 @@ __device__ inline Place unravel(std::int64_t index, const std::int64_t (&extent)
 
 template <class Body>
 __global__ void run_each(std::int64_t count, Body body) {
+    chain_join();
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += step) {
@@ -142,11 +143,13 @@ template <class Body>
 void for_each(const Launch& launch, std::int64_t count, Body body) {
     if (count <= 0) return;
     constexpr int threads = 256;
-    run_each<<<blocks_for(count, threads, launch.device), threads, 0, launch.stream>>>(count, body);
+    start(launch, run_each<Body>, blocks_for(count, threads, launch.device), threads, 0, count,
+          body);
 }
 
 template <class Body>
 __global__ void run_places(std::int64_t count, Shape shape, Body body) {
+    chain_join();
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < count; i += step) {
@@ -160,12 +163,13 @@ void for_each_place(const Launch& launch, const Tensor& tensor, Body body) {
     const std::int64_t count = element_count(tensor);
     if (count <= 0) return;
     constexpr int threads = 256;
-    run_places<<<blocks_for(count, threads, launch.device), threads, 0, launch.stream>>>(
-        count, shape_of(tensor), body);
+    start(launch, run_places<Body>, blocks_for(count, threads, launch.device), threads, 0, count,
+          shape_of(tensor), body);
 }
 
 template <class Body>
 __global__ void run_rows(std::int64_t rows, Body body) {
+    chain_join();
     for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         body(row);
         __syncthreads();  // the next row uses the same shared memory
@@ -184,8 +188,8 @@ template <class Body>
 void for_each_row(const Launch& launch, std::int64_t rows, std::int64_t length, Body body) {
     if (rows <= 0) return;
     constexpr std::int64_t most = 0x7fffffff;
-    run_rows<<<static_cast<unsigned>(rows < most ? rows : most), row_threads(length), 0,
-               launch.stream>>>(rows, body);
+    start(launch, run_rows<Body>, static_cast<unsigned>(rows < most ? rows : most),
+          static_cast<unsigned>(row_threads(length)), 0, rows, body);
 }
 
 /// Coordinates of row number `row` of a shape.

@@ -38,7 +38,10 @@ void split_keys(AttentionArguments& a, int rows_per_tile, int keys_per_tile,
     const std::int64_t tiles = (a.keys + keys_per_tile - 1) / keys_per_tile;
     a.splits = 1;
     const std::int64_t blocks = attention_blocks(a, rows_per_tile);
-    const std::int64_t wanted = blocks > 0 ? 2 * device.multiprocessors / blocks : 1;
+    // With few keys one block a multiprocessor leaves room for the kernel that comes next.
+    const std::int64_t per_multiprocessor = a.keys > 1024 ? 2 : 1;
+    const std::int64_t wanted =
+        blocks > 0 ? per_multiprocessor * device.multiprocessors / blocks : 1;
     const std::int64_t most = (tiles + 1) / 2;
     std::int64_t splits = wanted < most ? wanted : most;
     if (splits < 1) splits = 1;

@@ -1,5 +1,6 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/kernels/attention/attention.cuh"
+#include "backends/cuda/kernels/chain.cuh"
 
 /// Attention of few rows, as in decoding: reading keys and values once is most of the work.
 ///
@@ -8,27 +9,64 @@
 namespace heddle::cuda {
 namespace {
 
-constexpr int kWarps = 4, kThreads = 32 * kWarps;
 constexpr int kBatch = 4;          ///< keys of a lane whose loads are under way at once
 constexpr int kKeysPerShare = 16;  ///< keys are split in multiples of this
 constexpr int kMostRows = 8;
 constexpr float kLog2E = 1.4426950408889634f;
 
-/// Eight elements of a row; halves in one load, their rows are aligned to 16 bytes.
+/// Eight elements of a row as they were loaded: halves in one load, their rows are aligned to 16
+/// bytes. Loads of several are under way at once; what they bring is unpacked when it is used.
 template <class F>
-__device__ void load8(const std::uint8_t* row, int at, float (&y)[8]) {
-    if constexpr (std::is_same_v<F, Format<GGML_TYPE_F16>>) {
-        const uint4 words = *reinterpret_cast<const uint4*>(row + 2 * at);
+struct Eight {
+    float values[8];
+
+    __device__ void load(const std::uint8_t* row, int at) { decode8_of_row<F>(row, at, values); }
+    __device__ void clear() {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) values[i] = 0;
+    }
+    __device__ void unpack(float (&y)[8]) const {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) y[i] = values[i];
+    }
+};
+
+template <>
+struct Eight<Format<GGML_TYPE_F16>> {
+    uint4 words;
+
+    __device__ void load(const std::uint8_t* row, int at) {
+        words = *reinterpret_cast<const uint4*>(row + 2 * at);
+    }
+    __device__ void clear() { words = {0, 0, 0, 0}; }
+    __device__ void unpack(float (&y)[8]) const {
         const std::uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&pairs[i]));
             y[2 * i] = pair.x, y[2 * i + 1] = pair.y;
         }
-    } else {
-        decode8_of_row<F>(row, at, y);
     }
-}
+};
+
+/// A batch of a team's keys or values.
+template <class F, int kTeams>
+struct Batch {
+    Eight<F> eight[kBatch];
+
+    __device__ void load(const std::uint8_t* rows, std::int64_t stride, std::int64_t first,
+                         std::int64_t end, int at, int size) {
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+            const std::int64_t key = first + j * kTeams;
+            if (key < end && at < size) {
+                eight[j].load(rows + key * stride, at);
+            } else {
+                eight[j].clear();
+            }
+        }
+    }
+};
 
 /// What one group of lanes knows of one row: softmax so far.
 struct Softmax {
@@ -38,6 +76,8 @@ struct Softmax {
 
 template <int kLanes, int kRows>
 struct DecodeLayout {
+    static constexpr int kWarps = kRows <= 4 ? 8 : 4;  ///< as shared memory allows
+    static constexpr int kThreads = 32 * kWarps;
     static constexpr int kTeams = 32 / kLanes;              ///< keys of a warp at a time
     static constexpr int kWidth = 8 * kLanes + 2;           ///< sums, total, largest
     static constexpr int kEntries = kWarps * kTeams;        ///< of each row, in shared memory
@@ -74,30 +114,28 @@ struct DecodeRows {
     }
 };
 
-/// Logits of `kBatch` keys for all rows, the same in all lanes that share a key.
+/// Logits of a batch of keys for all rows, the same in all lanes that share a key.
 template <class F, int kLanes, int kRows>
 __device__ void score_batch(const AttentionArguments& a, const DecodeRows<kRows>& rows,
-                            const std::uint8_t* keys, std::int64_t first, std::int64_t end, int at,
+                            const Batch<F, 32 / kLanes>& keys, std::int64_t first, std::int64_t end,
                             float (&scores)[kBatch][kRows]) {
     constexpr int kTeams = 32 / kLanes;
-    float k[kBatch][8];
+    float biases[kBatch][kRows];
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
         const std::int64_t key = first + j * kTeams;
-        if (key < end && at < a.key_size) {
-            load8<F>(keys + key * a.k.stride1, at, k[j]);
-        } else {
 #pragma unroll
-            for (int i = 0; i < 8; ++i) k[j][i] = 0;
-        }
+        for (int r = 0; r < kRows; ++r) biases[j][r] = rows.bias(r, key, key < end);
     }
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
+        float k[8];
+        keys.eight[j].unpack(k);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             float sum = 0;
 #pragma unroll
-            for (int i = 0; i < 8; ++i) sum += rows.q[r][i] * k[j][i];
+            for (int i = 0; i < 8; ++i) sum += rows.q[r][i] * k[i];
             scores[j][r] = sum;
         }
     }
@@ -111,10 +149,9 @@ __device__ void score_batch(const AttentionArguments& a, const DecodeRows<kRows>
     }
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
-        const std::int64_t key = first + j * kTeams;
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-            const float bias = rows.bias(r, key, key < end);
+            const float bias = biases[j][r];
             float score = scores[j][r];
             if (a.softcap != 0) score = a.softcap * tanhf(score / a.softcap);
             scores[j][r] = bias == -INFINITY ? bias : (score + bias) * kLog2E;
@@ -122,18 +159,13 @@ __device__ void score_batch(const AttentionArguments& a, const DecodeRows<kRows>
     }
 }
 
-/// Values of `kBatch` keys join the sums.
-template <class F, int kLanes, int kRows>
-__device__ void add_batch(const AttentionArguments& a, const std::uint8_t* values,
-                          std::int64_t first, std::int64_t end, int at,
-                          const float (&scores)[kBatch][kRows], Softmax (&state)[kRows]) {
-    constexpr int kTeams = 32 / kLanes;
+/// A batch of values joins the sums.
+template <class F, int kTeams, int kRows>
+__device__ void add_batch(const Batch<F, kTeams>& values, const float (&scores)[kBatch][kRows],
+                          Softmax (&state)[kRows]) {
     float v[kBatch][8];
 #pragma unroll
-    for (int j = 0; j < kBatch; ++j) {
-        const std::int64_t key = first + j * kTeams;
-        if (key < end && at < a.value_size) load8<F>(values + key * a.v.stride1, at, v[j]);
-    }
+    for (int j = 0; j < kBatch; ++j) values.eight[j].unpack(v[j]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
         Softmax& s = state[r];
@@ -151,7 +183,6 @@ __device__ void add_batch(const AttentionArguments& a, const std::uint8_t* value
             const float weight = exp2f(scores[j][r] - top);
             if (weight == 0) continue;  // what is masked may be anything, even NaN
             s.total += weight;
-            if (at >= a.value_size) continue;
 #pragma unroll
             for (int i = 0; i < 8; ++i) s.sums[i] += weight * v[j][i];
         }
@@ -163,7 +194,7 @@ template <int kLanes, int kRows>
 __device__ void finish(const AttentionArguments& a, const AttentionTile& place,
                        const float* shared) {
     using L = DecodeLayout<kLanes, kRows>;
-    for (int i = threadIdx.x; i < kRows * 8 * kLanes; i += kThreads) {
+    for (int i = threadIdx.x; i < kRows * 8 * kLanes; i += L::kThreads) {
         const int r = i / (8 * kLanes), d = i % (8 * kLanes);
         if (r >= a.rows() || d >= a.value_size) continue;
         const float* entries = shared + r * L::kWidth;
@@ -193,9 +224,11 @@ __device__ void finish(const AttentionArguments& a, const AttentionTile& place,
 }
 
 template <class F, int kLanes, int kRows>
-__global__ void __launch_bounds__(kThreads) attention_decode(AttentionArguments a) {
+__global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads)
+    attention_decode(AttentionArguments a) {
     using L = DecodeLayout<kLanes, kRows>;
     __shared__ float shared[L::kEntries * kRows * L::kWidth];
+    chain_join();
     const AttentionTile place(a, kRows);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int team = lane / kLanes, at = lane % kLanes * 8;
@@ -208,9 +241,13 @@ __global__ void __launch_bounds__(kThreads) attention_decode(AttentionArguments 
     Softmax state[kRows];
     for (std::int64_t base = place.first_key + warp * L::kTeams * kBatch; base < place.last_key;
          base += L::kStep) {
+        // Values are on their way before the keys are needed.
+        Batch<F, L::kTeams> k, v;
+        k.load(keys, a.k.stride1, base + team, place.last_key, at, a.key_size);
+        v.load(values, a.v.stride1, base + team, place.last_key, at, a.value_size);
         float scores[kBatch][kRows];
-        score_batch<F, kLanes, kRows>(a, rows, keys, base + team, place.last_key, at, scores);
-        add_batch<F, kLanes, kRows>(a, values, base + team, place.last_key, at, scores, state);
+        score_batch<F, kLanes, kRows>(a, rows, k, base + team, place.last_key, scores);
+        add_batch(v, scores, state);
     }
     float* mine = shared + (warp * L::kTeams + team) * kRows * L::kWidth;
 #pragma unroll
@@ -254,10 +291,14 @@ std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
 template <class F, int kLanes>
 void launch_rows(const AttentionArguments& a, const Launch& launch) {
     const auto blocks = static_cast<unsigned>(attention_blocks(a, kMostRows));
-    const auto start = [&](auto kernel) { kernel<<<blocks, kThreads, 0, launch.stream>>>(a); };
-    if (a.rows() == 1) return start(attention_decode<F, kLanes, 1>);
-    if (a.rows() <= 4) return start(attention_decode<F, kLanes, 4>);
-    start(attention_decode<F, kLanes, kMostRows>);
+    const auto run = [&](auto kernel, int threads) {
+        start(launch, kernel, blocks, static_cast<unsigned>(threads), 0, a);
+    };
+    if (a.rows() == 1)
+        return run(attention_decode<F, kLanes, 1>, DecodeLayout<kLanes, 1>::kThreads);
+    if (a.rows() <= 4)
+        return run(attention_decode<F, kLanes, 4>, DecodeLayout<kLanes, 4>::kThreads);
+    run(attention_decode<F, kLanes, kMostRows>, DecodeLayout<kLanes, kMostRows>::kThreads);
 }
 
 template <class F>

@@ -1,4 +1,5 @@
 #include "backends/cuda/kernels/attention/attention.cuh"
+#include "backends/cuda/kernels/chain.cuh"
 
 namespace heddle::cuda {
 namespace {
@@ -25,6 +26,7 @@ __device__ float join_all(float v, float* shared, const Join& join) {
 __global__ void __launch_bounds__(kThreads) merge(AttentionArguments a) {
     extern __shared__ float weights[];  // of each split
     __shared__ float joined[kThreads / 32];
+    chain_join();
     const std::int64_t row = blockIdx.x, size = partial_floats(a.value_size);
     const float* parts = a.partial + row * a.splits * size;
     float largest = -INFINITY, total = 0;
@@ -55,7 +57,7 @@ void merge_splits(const AttentionArguments& a, const Launch& launch) {
     const std::int64_t rows = a.sequences * a.queries * a.heads;
     // Whole runs of the unrolled loop: the compiler reads four weights at a time.
     const std::size_t shared = static_cast<std::size_t>((a.splits + 7) / 8 * 8) * sizeof(float);
-    merge<<<static_cast<unsigned>(rows), kThreads, shared, launch.stream>>>(a);
+    start(launch, merge, static_cast<unsigned>(rows), kThreads, shared, a);
 }
 
 }  // namespace heddle::cuda

@@ -1,33 +1,12 @@
 // GLU: an activation of one half times the other half, or of one tensor times another.
 
-#include "backends/cuda/kernels/activations.cuh"
+#include "backends/cuda/kernels/elementwise/glu_functions.cuh"
 #include "backends/cuda/kernels/operand.cuh"
-#include "ops/glu.hpp"
 
 namespace heddle::cuda {
 namespace {
 
 using Params = ops::Glu::Params;
-
-__device__ float glu_of(const Params& params, float x, float g) {
-    switch (params.function) {
-        case GGML_GLU_OP_REGLU:
-            return x > 0 ? x * g : 0.0f;
-        case GGML_GLU_OP_GEGLU:
-            return gelu(x) * g;
-        case GGML_GLU_OP_SWIGLU:
-            return silu(x) * g;
-        case GGML_GLU_OP_SWIGLU_OAI: {
-            const float bounded = fminf(x, params.limit);
-            const float linear = fmaxf(fminf(g, params.limit), -params.limit);
-            return bounded / (1.0f + expf(-params.alpha * bounded)) * (linear + 1.0f);
-        }
-        case GGML_GLU_OP_GEGLU_ERF:
-            return gelu_erf(x) * g;
-        default:
-            return gelu_quick(x) * g;
-    }
-}
 
 std::string_view objection(const Tensor& node) {
     if (const auto words = need_floats(node, 1); !words.empty()) return words;

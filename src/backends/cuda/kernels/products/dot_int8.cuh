@@ -109,18 +109,16 @@ struct Int8Activations {
 #pragma unroll
             for (int i = 0; i < kBatch; ++i) {
                 const int k = first + i * 4 * threads;
-                if (k < end) quantize4(x[i], depth, k, to);  // whole warps: 128 divides `end`
+                if (k < end) stage4(x[i], depth, k, to);  // whole warps: 128 divides `end`
             }
         }
     }
 
-private:
-    __device__ static float4 load4(const float* row, int k, std::int64_t depth, bool is_aligned) {
-        if (k >= depth) return {0, 0, 0, 0};
-        if (is_aligned) return *reinterpret_cast<const float4*>(row + k);
-        return {row[k], row[k + 1], row[k + 2], row[k + 3]};
+    /// Elements of a column in shared memory; those behind its end are zeros.
+    HEDDLE_HD static int staged_depth(int depth) {
+        return static_cast<int>(Int8Column::blocks(depth)) * Int8Column::kBlock;
     }
-    __device__ static void quantize4(const float4& x, std::int64_t depth, int k, std::uint8_t* to) {
+    __device__ static void stage4(const float4& x, std::int64_t depth, int k, std::uint8_t* to) {
         std::uint32_t bits = max(max(magnitude_bits(x.x), magnitude_bits(x.y)),
                                  max(magnitude_bits(x.z), magnitude_bits(x.w)));
 #pragma unroll
@@ -140,6 +138,13 @@ private:
         *reinterpret_cast<int*>(to + Int8Column::sum_at(depth, k)) =
             kOperand == DotOperand::q8_1 ? __float_as_int(stored_sum(scale, sum + upper))
                                          : (sum & 0xffff) | upper << 16;
+    }
+
+private:
+    __device__ static float4 load4(const float* row, int k, std::int64_t depth, bool is_aligned) {
+        if (k >= depth) return {0, 0, 0, 0};
+        if (is_aligned) return *reinterpret_cast<const float4*>(row + k);
+        return {row[k], row[k + 1], row[k + 2], row[k + 3]};
     }
 };
 

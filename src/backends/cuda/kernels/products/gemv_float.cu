@@ -5,20 +5,6 @@
 namespace heddle::cuda {
 namespace {
 
-template <class Body>
-bool dispatch_float(ggml_type type, Body&& body) {
-    switch (type) {
-        case GGML_TYPE_F32:
-            return body(FloatDot<GGML_TYPE_F32>{}), true;
-        case GGML_TYPE_F16:
-            return body(FloatDot<GGML_TYPE_F16>{}), true;
-        case GGML_TYPE_BF16:
-            return body(FloatDot<GGML_TYPE_BF16>{}), true;
-        default:
-            return false;
-    }
-}
-
 std::string_view weights_objection(const Tensor& a) {
     std::string_view reason;
     const bool known = dispatch_float(a.type, [&](auto dot) {

@@ -1,0 +1,335 @@
+#include "backends/cuda/fusion.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+namespace heddle::cuda {
+namespace {
+
+/// How many steps ahead products of the same activations are looked for. Between those for queries,
+/// keys and values are biases, norms, ROPE and stores.
+constexpr std::size_t kReach = 16;
+
+// ---- memory ------------------------------------------------------------------------------------
+
+struct Bytes {
+    std::uintptr_t begin, end;
+};
+
+Bytes bytes_of(const Tensor& tensor) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
+    return {begin, begin + byte_size(tensor)};
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+    const Bytes x = bytes_of(a), y = bytes_of(b);
+    return x.begin < y.end && y.begin < x.end;
+}
+
+/// Whether `node` neither writes what `other` touches nor the other way round.
+bool are_apart(const Tensor& node, const Tensor& other) {
+    if (overlap(node, other)) return false;
+    for (const Tensor* source : node.src) {
+        if (source != nullptr && overlap(*source, other)) return false;
+    }
+    return std::ranges::none_of(other.src, [&](const Tensor* source) {
+        return source != nullptr && overlap(*source, node);
+    });
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+/// The node of a step that is not fused yet and has this op; else null.
+const Tensor* single(const Step& step, Op op) {
+    const auto* one = std::get_if<SingleNode>(&step.work);
+    return one != nullptr && one->node->op == op ? one->node : nullptr;
+}
+
+bool is_vector_of(const Tensor& tensor, std::int64_t length) {
+    return tensor.type == GGML_TYPE_F32 && tensor.ne[0] == length && row_count(tensor) == 1 &&
+           tensor.nb[0] == sizeof(float);
+}
+
+class Fuser {
+public:
+    Fuser(std::vector<Step>& steps, const Graph& graph, const DeviceFacts& device)
+        : steps_(steps), graph_(graph), device_(device) {}
+
+    void run() {
+        for (at_ = 0; at_ < steps_.size(); ++at_) {
+            if (!join_norm() && !join_gate() && !join_sum()) join_ropes();
+        }
+    }
+
+private:
+    /// Whether the node's result is read `count` times, by nobody else, and need not be written.
+    bool is_read_only_by(const Tensor& node, int count) const {
+        return (node.flags & GGML_TENSOR_FLAG_OUTPUT) == 0 && use_count(graph_, node) == count;
+    }
+
+    bool is_column(const Tensor& product) const {
+        return column_objection(product, device_).empty();
+    }
+
+    /// Whether step `from` could come before all steps behind `to`, `members` apart.
+    bool may_move(std::size_t from, std::size_t to, std::span<const std::size_t> members) const {
+        const Tensor& moved = *std::get<SingleNode>(steps_[from].work).node;
+        for (std::size_t i = to; i < from; ++i) {
+            if (std::ranges::find(members, i) != members.end()) continue;
+            for (const Tensor* node : steps_[i].nodes()) {
+                if (!are_apart(moved, *node)) return false;
+            }
+        }
+        return true;
+    }
+
+    /// Results of the group apart from what all its blocks read, and from each other; the sum may
+    /// replace its addend.
+    static bool is_safe(const ColumnGroup& group) {
+        const int results = group.gate != nullptr ? 1 : group.count;
+        for (int i = 0; i < results; ++i) {
+            const Tensor& result = group.result(i);
+            if (!is_vector_of(result, result.ne[0])) return false;
+            if (overlap(result, group.activations())) return false;
+            if (group.scale != nullptr &&
+                (overlap(result, *group.scale->src[0]) || overlap(result, *group.scale->src[1]))) {
+                // The norm's own result is never written: only its weights matter.
+                const Tensor& weights =
+                    *group.scale->src[group.scale->src[0] == group.norm ? 1 : 0];
+                if (overlap(result, weights)) return false;
+            }
+            for (int k = 0; k < group.count; ++k) {
+                if (overlap(result, *group.products[static_cast<std::size_t>(k)]->src[0])) {
+                    return false;
+                }
+            }
+            for (int k = 0; k < i; ++k) {
+                if (overlap(result, group.result(k))) return false;
+            }
+            if (group.sum != nullptr && overlap(result, group.addend()) &&
+                result.data != group.addend().data) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// Replaces the steps `members`, which are in order, by one at the place of the first product.
+    template <class Group>
+    void replace(std::size_t place, std::span<const std::size_t> members, const Group& group) {
+        steps_[place].work = group;
+        for (std::size_t i = members.size(); i-- > 0;) {
+            if (members[i] == place) continue;
+            steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(members[i]));
+            if (members[i] < place) --place;
+        }
+        at_ = place;
+    }
+
+    /// The GLU of the group's two products, if there is one.
+    std::optional<std::size_t> find_gate(const ColumnGroup& group,
+                                         std::span<const std::size_t> members) const {
+        if (group.count != 2) return {};
+        const Tensor &a = *group.products[0], &b = *group.products[1];
+        if (!is_read_only_by(a, 1) || !is_read_only_by(b, 1)) return {};
+        const std::size_t place = members[members.size() - 2], last = members.back();
+        for (std::size_t i = last + 1; i < std::min(steps_.size(), last + kReach); ++i) {
+            const Tensor* glu = single(steps_[i], GGML_OP_GLU);
+            if (glu == nullptr) continue;
+            if (glu->src[0] != &a && glu->src[0] != &b) continue;
+            const bool fits = glu->src[1] != nullptr && glu->src[1] != glu->src[0] &&
+                              (glu->src[1] == &a || glu->src[1] == &b) && same_shape(a, b) &&
+                              glu->type == GGML_TYPE_F32 && may_move(i, place, members);
+            if (fits) return i;
+            return {};
+        }
+        return {};
+    }
+
+    /// Adds products that read `x`, the first of them at `steps_[members.back()]`, or later.
+    void find_products(const Tensor& x, std::size_t from, ColumnGroup& group,
+                       std::vector<std::size_t>& members) const {
+        std::size_t place = 0;
+        for (std::size_t i = from; i < std::min(steps_.size(), from + kReach); ++i) {
+            const Tensor* product = single(steps_[i], GGML_OP_MUL_MAT);
+            if (product == nullptr || product->src[1] != &x || product->src[0] == &x) continue;
+            if (!is_column(*product)) continue;
+            if (group.count == 0) {
+                place = i;
+            } else if (product->src[0]->type != group.products[0]->src[0]->type ||
+                       product->src[0]->ne[0] != group.products[0]->src[0]->ne[0] ||
+                       !may_move(i, place, members)) {
+                continue;
+            }
+            group.products[static_cast<std::size_t>(group.count++)] = product;
+            members.push_back(i);
+            if (group.count == static_cast<int>(group.products.size())) return;
+        }
+    }
+
+    /// RMS_NORM, MUL, and all products of their result; perhaps their GLU.
+    bool join_norm() {
+        const Tensor* norm = single(steps_[at_], GGML_OP_RMS_NORM);
+        if (norm == nullptr || at_ + 2 >= steps_.size()) return false;
+        const Tensor* scale = single(steps_[at_ + 1], GGML_OP_MUL);
+        if (scale == nullptr || !is_read_only_by(*norm, 1)) return false;
+        if (scale->src[0] != norm && scale->src[1] != norm) return false;
+        const Tensor& weights = *scale->src[scale->src[0] == norm ? 1 : 0];
+        const std::int64_t length = norm->ne[0];
+        if (!is_vector_of(*norm->src[0], length) || !is_vector_of(*scale, length) ||
+            !is_vector_of(weights, length) || is_unaligned(*norm->src[0]) ||
+            is_unaligned(weights)) {
+            return false;
+        }
+        ColumnGroup group{.norm = norm, .scale = scale};
+        std::vector<std::size_t> members{at_, at_ + 1};
+        find_products(*scale, at_ + 2, group, members);
+        // The norm is taken again by every launch: all readers must be such launches.
+        if (group.count == 0 || !is_read_only_by(*scale, group.count)) return false;
+        if (members[2] != at_ + 2) return false;
+        if (const auto gate = find_gate(group, members)) {
+            ColumnGroup gated = group;
+            gated.gate = std::get<SingleNode>(steps_[*gate].work).node;
+            if (gated.gate->src[0] != gated.products[0]) {
+                std::swap(gated.products[0], gated.products[1]);
+            }
+            if (is_safe(gated)) {
+                members.push_back(*gate);
+                return replace(at_ + 2, members, gated), true;
+            }
+        }
+        if (!is_safe(group)) return false;
+        return replace(at_ + 2, members, group), true;
+    }
+
+    static bool is_unaligned(const Tensor& tensor) {
+        return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0;
+    }
+
+    /// Two products of one column and their GLU.
+    bool join_gate() {
+        const Tensor* first = single(steps_[at_], GGML_OP_MUL_MAT);
+        if (first == nullptr || !is_column(*first)) return false;
+        ColumnGroup group;
+        std::vector<std::size_t> members;
+        find_products(*first->src[1], at_, group, members);
+        if (group.count == 3) group.count = 2, members.pop_back();
+        if (group.count != 2) return false;
+        const auto gate = find_gate(group, members);
+        if (!gate) return false;
+        group.gate = std::get<SingleNode>(steps_[*gate].work).node;
+        if (group.gate->src[0] != group.products[0]) {
+            std::swap(group.products[0], group.products[1]);
+        }
+        if (!is_safe(group)) return false;
+        members.push_back(*gate);
+        return replace(at_, members, group), true;
+    }
+
+    /// A product of one column, and a sum with something of its shape.
+    bool join_sum() {
+        const Tensor* product = single(steps_[at_], GGML_OP_MUL_MAT);
+        if (product == nullptr || !is_column(*product)) return false;
+        ColumnGroup group{.products = {product}, .count = 1};
+        const Tensor* sum =
+            at_ + 1 < steps_.size() ? single(steps_[at_ + 1], GGML_OP_ADD) : nullptr;
+        if (sum != nullptr && is_read_only_by(*product, 1) && sum->src[0] != sum->src[1] &&
+            (sum->src[0] == product || sum->src[1] == product)) {
+            group.sum = sum;
+            if (is_vector_of(group.addend(), product->ne[0]) && is_safe(group)) {
+                const std::array members{at_, at_ + 1};
+                return replace(at_, members, group), true;
+            }
+            group.sum = nullptr;
+        }
+        if (!is_safe(group)) return false;
+        steps_[at_].work = group;
+        return true;
+    }
+
+    /// ROPE and SET_ROWS one after the other.
+    void join_ropes() {
+        RopeStoreGroup group;
+        std::vector<std::size_t> members;
+        for (std::size_t i = at_; i < steps_.size(); ++i) {
+            const Tensor* rope = single(steps_[i], GGML_OP_ROPE);
+            const Tensor* store = single(steps_[i], GGML_OP_SET_ROWS);
+            if (rope != nullptr ? !add_rope(*rope, group)
+                                : store == nullptr || !add_store(*store, group)) {
+                break;
+            }
+            members.push_back(i);
+        }
+        if (members.size() > 1) replace(at_, members, group);
+    }
+
+    /// Whether a node's memory is apart from all members'.
+    static bool is_apart(const Tensor& node, const RopeStoreGroup& group) {
+        for (int i = 0; i < group.count; ++i) {
+            const RopeStore& member = group.members[static_cast<std::size_t>(i)];
+            if (member.rope != nullptr && !are_apart(node, *member.rope)) return false;
+            if (member.store != nullptr && !are_apart(node, *member.store)) return false;
+        }
+        return true;
+    }
+
+    static bool add_rope(const Tensor& rope, RopeStoreGroup& group) {
+        if (group.count == static_cast<int>(group.members.size())) return false;
+        if (!rope_objection(rope).empty() || !is_apart(rope, group)) return false;
+        group.members[static_cast<std::size_t>(group.count++)] = {.rope = &rope};
+        return true;
+    }
+
+    /// Joins the ROPE whose result it stores, or is a member of its own.
+    bool add_store(const Tensor& store, RopeStoreGroup& group) const {
+        if (!store_objection(store).empty()) return false;
+        const Tensor& rows = *store.src[0];
+        for (int i = 0; i < group.count; ++i) {
+            RopeStore& member = group.members[static_cast<std::size_t>(i)];
+            if (member.rope == nullptr || rows.view_src != member.rope) continue;
+            const Tensor& rope = *member.rope;
+            const bool is_whole = rows.data == rope.data && is_contiguous(rope) &&
+                                  is_contiguous(rows) && rows.ne[0] == rope.ne[0] * rope.ne[1] &&
+                                  rows.ne[1] == rope.ne[2] && member.store == nullptr;
+            if (!is_whole || !is_read_only_by(rope, 1) || !is_read_only_by(rows, 1)) return false;
+            if (!is_store_apart(store, group, i)) return false;
+            member.store = &store;
+            return true;
+        }
+        if (group.count == static_cast<int>(group.members.size()) || !is_apart(store, group)) {
+            return false;
+        }
+        group.members[static_cast<std::size_t>(group.count++)] = {.store = &store};
+        return true;
+    }
+
+    /// Where the stored rows go is nothing that a member reads or writes.
+    static bool is_store_apart(const Tensor& store, const RopeStoreGroup& group, int own) {
+        for (int i = 0; i < group.count; ++i) {
+            const RopeStore& member = group.members[static_cast<std::size_t>(i)];
+            for (const Tensor* node : {member.rope, member.store}) {
+                if (node == nullptr) continue;
+                if (overlap(store, *node)) return false;
+                for (const Tensor* source : node->src) {
+                    if (source != nullptr && overlap(store, *source)) return false;
+                }
+                if (i != own && overlap(*store.src[1], *node)) return false;
+            }
+        }
+        return true;
+    }
+
+    std::vector<Step>& steps_;
+    const Graph& graph_;
+    const DeviceFacts& device_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace
+
+void fuse(std::vector<Step>& steps, const Graph& graph, const DeviceFacts& device) {
+    if (graph.use_counts != nullptr) Fuser(steps, graph, device).run();
+}
+
+}  // namespace heddle::cuda

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+
+#include "backends/cuda/kernel.hpp"
+
+namespace heddle::cuda {
+
+/// Nodes around products of one column that one launch computes.
+struct ColumnGroup {
+    const Tensor* norm = nullptr;   ///< RMS_NORM of the activations,
+    const Tensor* scale = nullptr;  ///< and its MUL with weights; or neither
+    std::array<const Tensor*, 3> products{};
+    int count = 0;
+    const Tensor* gate = nullptr;  ///< the GLU of two products
+    const Tensor* sum = nullptr;   ///< the ADD of one product and something of its shape
+
+    /// What all products multiply with, before norm and scale.
+    const Tensor& activations() const {
+        return norm != nullptr ? *norm->src[0] : *products[0]->src[1];
+    }
+    /// What the sum adds to the product.
+    const Tensor& addend() const {
+        return sum->src[0] == products[0] ? *sum->src[1] : *sum->src[0];
+    }
+    /// The result of a product, or of what follows it.
+    const Tensor& result(int i) const {
+        if (gate != nullptr) return *gate;
+        return sum != nullptr ? *sum : *products[static_cast<std::size_t>(i)];
+    }
+};
+
+/// Why a product, which has its memory, is not one for such a group; empty if it is.
+std::string_view column_objection(const Tensor& product, const DeviceFacts& device);
+
+/// All products have one type and depth.
+void launch_columns(const ColumnGroup& group, const Launch& launch);
+
+}  // namespace heddle::cuda

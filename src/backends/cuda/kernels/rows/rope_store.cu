@@ -1,0 +1,107 @@
+#include "backends/cuda/kernels/faults.cuh"
+#include "backends/cuda/kernels/rows/rope.cuh"
+#include "backends/cuda/kernels/rows/rope_store.hpp"
+
+namespace heddle::cuda {
+namespace {
+
+/// One member as the kernel sees it. Rows are those of a token: x is (element, head, token).
+struct Member {
+    Operand x, y;
+    Operand positions, factors;  ///< of a ROPE
+    Operand indices;             ///< of a SET_ROWS
+    Rotation rotation;
+    bool is_turned = false, is_stored = false;
+};
+
+struct Members {
+    Member member[4];
+    IndexCheck is_index_inside;
+};
+
+__global__ void rope_store(Members members) {
+    chain_join();
+    const Member& m = members.member[blockIdx.y];
+    const std::int64_t width = m.x.extent[0], heads = m.x.extent[1];
+    const std::int64_t count = width * heads * m.x.extent[2];
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    for (std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+         n < count; n += step) {
+        const Place p = unravel(n, m.x.extent);
+        const std::int64_t head = p.i1, token = p.i2;
+        const std::int64_t row = m.is_stored ? m.indices.integer(token) : 0;
+        if (m.is_stored && !members.is_index_inside(row, m.y.extent[1])) continue;
+        const auto get = [&](std::int64_t i) { return m.x(i, head, token); };
+        const auto put = [&](std::int64_t i, float value) {
+            if (m.is_stored) {
+                m.y.put(value, i + head * width, row);
+            } else {
+                m.y.put(value, i, head, token);
+            }
+        };
+        if (m.is_turned) {
+            m.rotation.apply(p.i0, token, m.positions, m.factors, get, put);
+        } else {
+            put(p.i0, get(p.i0));
+        }
+    }
+}
+
+Member member_of(const RopeStore& which) {
+    Member m;
+    const Tensor* const x = which.rope != nullptr ? which.rope->src[0] : which.store->src[0];
+    m.x = operand(x);
+    m.y = operand(which.store != nullptr ? which.store : which.rope);
+    if (which.rope != nullptr) {
+        m.is_turned = true;
+        m.rotation = Rotation(*which.rope);
+        m.positions = operand(which.rope->src[1]);
+        m.factors = operand(which.rope->src[2]);
+    } else {  // rows of a token are one head
+        m.x.extent[2] = m.x.extent[1];
+        m.x.stride[2] = m.x.stride[1];
+        m.x.extent[1] = 1;
+    }
+    if (which.store != nullptr) {
+        m.is_stored = true;
+        m.indices = operand(which.store->src[1]);
+    }
+    return m;
+}
+
+}  // namespace
+
+std::string_view rope_objection(const Tensor& node) {
+    if (node.op != GGML_OP_ROPE) return "not a ROPE";
+    if (node.ne[3] != 1) return "more than one sequence";
+    return {};
+}
+
+std::string_view store_objection(const Tensor& node) {
+    if (node.op != GGML_OP_SET_ROWS) return "not a SET_ROWS";
+    const Tensor &rows = *node.src[0], &indices = *node.src[1];
+    if (!is_float(node) || !is_float(rows)) return "rows are not F32, F16 or BF16";
+    if (rows.ne[2] != 1 || rows.ne[3] != 1 || indices.ne[1] != 1 || indices.ne[2] != 1) {
+        return "rows of several matrices";
+    }
+    return {};
+}
+
+void launch_rope_store(const RopeStoreGroup& group, const Launch& launch) {
+    Members members{};
+    members.is_index_inside = {launch.faults, GGML_OP_SET_ROWS};
+    std::int64_t most = 0;
+    for (int i = 0; i < group.count; ++i) {
+        const Member m = member_of(group.members[static_cast<std::size_t>(i)]);
+        const std::int64_t count = m.x.extent[0] * m.x.extent[1] * m.x.extent[2];
+        most = count > most ? count : most;
+        members.member[i] = m;
+    }
+    if (most == 0) return;
+    constexpr unsigned threads = 256;
+    start(launch, rope_store,
+          dim3(blocks_for(most, threads, launch.device), static_cast<unsigned>(group.count)),
+          threads, 0, members);
+}
+
+}  // namespace heddle::cuda
