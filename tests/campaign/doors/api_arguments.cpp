@@ -79,7 +79,7 @@ void ApiArguments::ready() {
     if (trace_.is_wanted()) trace_.line(function_, "(", line_, ")");
     std::ranges::sort(together_);
     // The object that tensors and graphs are made in comes first.
-    std::ranges::stable_partition(together_, [&](int i) {
+    std::stable_partition(together_.begin(), together_.end(), [&](int i) {
         return world_.objects()[static_cast<std::size_t>(i)].kind == Kind::context;
     });
     const auto last = std::unique(together_.begin(), together_.end());
