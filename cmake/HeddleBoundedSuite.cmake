@@ -3,7 +3,7 @@
 # Tests ask for more memory than there is: that is to fail as it does without sanitizers.
 set(HEDDLE_TEST_ENVIRONMENT
   "ASAN_OPTIONS=allocator_may_return_null=1"
-  "TSAN_OPTIONS=allocator_may_return_null=1 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
+  "TSAN_OPTIONS=allocator_may_return_null=1 die_after_fork=0 suppressions=${PROJECT_SOURCE_DIR}/tests/thread-sanitizer.supp")
 
 # The bounded suite: tests that are built (target `bounded_suite`) and run (`ctest -L bounded`) under a sanitizer
 # within a few minutes. Left to `make sanitize-all` are the tests of single kernels and of the program.

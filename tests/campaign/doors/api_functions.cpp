@@ -22,8 +22,8 @@ constexpr bool kIsMemory =
      std::is_arithmetic_v<
          std::remove_cv_t<std::remove_pointer_t<T>>>)&&!std::is_same_v<T, const char*>;
 template <class T>
-constexpr bool kIsBlocks = std::is_pointer_v<T>&& requires(std::remove_pointer_t<T> block) {
-    block.qs;
+constexpr bool kIsBlocks = requires(T block) {
+    block->qs;
 };
 
 template <class R, class... P>
