@@ -4,12 +4,10 @@
 #include <optional>
 #include <span>
 
+#include "backends/gpu/gather_products.hpp"
+
 namespace heddle::cuda {
 namespace {
-
-/// How many steps ahead products of the same activations are looked for. Between those for queries,
-/// keys and values are biases, norms, ROPE and stores.
-constexpr std::size_t kReach = 16;
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -92,13 +90,7 @@ private:
             const Tensor& result = group.result(i);
             if (!is_vector_of(result, result.ne[0])) return false;
             if (overlap(result, group.activations())) return false;
-            if (group.scale != nullptr &&
-                (overlap(result, *group.scale->src[0]) || overlap(result, *group.scale->src[1]))) {
-                // The norm's own result is never written: only its weights matter.
-                const Tensor& weights =
-                    *group.scale->src[group.scale->src[0] == group.norm ? 1 : 0];
-                if (overlap(result, weights)) return false;
-            }
+            if (group.norm != nullptr && overlap(result, group.norm_weights())) return false;
             for (int k = 0; k < group.count; ++k) {
                 if (overlap(result, *group.products[static_cast<std::size_t>(k)]->src[0])) {
                     return false;
@@ -134,7 +126,8 @@ private:
         const Tensor &a = *group.products[0], &b = *group.products[1];
         if (!is_read_only_by(a, 1) || !is_read_only_by(b, 1)) return {};
         const std::size_t place = members[members.size() - 2], last = members.back();
-        for (std::size_t i = last + 1; i < std::min(steps_.size(), last + kReach); ++i) {
+        for (std::size_t i = last + 1; i < std::min(steps_.size(), last + gpu::kProductReach);
+             ++i) {
             const Tensor* glu = single(steps_[i], GGML_OP_GLU);
             if (glu == nullptr) continue;
             if (glu->src[0] != &a && glu->src[0] != &b) continue;
@@ -147,11 +140,11 @@ private:
         return {};
     }
 
-    /// Adds products that read `x`, the first of them at `steps_[members.back()]`, or later.
+    /// Adds products that read `x`, among the steps from `from` on.
     void find_products(const Tensor& x, std::size_t from, ColumnGroup& group,
                        std::vector<std::size_t>& members) const {
         std::size_t place = 0;
-        for (std::size_t i = from; i < std::min(steps_.size(), from + kReach); ++i) {
+        for (std::size_t i = from; i < std::min(steps_.size(), from + gpu::kProductReach); ++i) {
             const Tensor* product = single(steps_[i], GGML_OP_MUL_MAT);
             if (product == nullptr || product->src[1] != &x || product->src[0] == &x) continue;
             if (!is_column(*product)) continue;
@@ -175,14 +168,14 @@ private:
         const Tensor* scale = single(steps_[at_ + 1], GGML_OP_MUL);
         if (scale == nullptr || !is_read_only_by(*norm, 1)) return false;
         if (scale->src[0] != norm && scale->src[1] != norm) return false;
-        const Tensor& weights = *scale->src[scale->src[0] == norm ? 1 : 0];
+        ColumnGroup group{.norm = norm, .scale = scale};
+        const Tensor& weights = group.norm_weights();
         const std::int64_t length = norm->ne[0];
         if (!is_vector_of(*norm->src[0], length) || !is_vector_of(*scale, length) ||
             !is_vector_of(weights, length) || is_unaligned(*norm->src[0]) ||
             is_unaligned(weights)) {
             return false;
         }
-        ColumnGroup group{.norm = norm, .scale = scale};
         std::vector<std::size_t> members{at_, at_ + 1};
         find_products(*scale, at_ + 2, group, members);
         // The norm is taken again by every launch: all readers must be such launches.

@@ -21,8 +21,7 @@ ColumnArguments arguments_of(const ColumnGroup& group) {
     a.depth = static_cast<int>(group.products[0]->src[0]->ne[0]);
     a.x = floats(group.activations());
     if (group.norm != nullptr) {
-        const Tensor* const other = group.scale->src[group.scale->src[0] == group.norm ? 1 : 0];
-        a.norm_weight = floats(*other);
+        a.norm_weight = floats(group.norm_weights());
         a.eps = unpack<ops::RmsNorm::Params>(*group.norm).eps;
     }
     for (int i = 0; i < group.count; ++i) {

@@ -19,6 +19,8 @@ struct ColumnGroup {
     const Tensor& activations() const {
         return norm != nullptr ? *norm->src[0] : *products[0]->src[1];
     }
+    /// What the norm is multiplied with.
+    const Tensor& norm_weights() const { return *scale->src[scale->src[0] == norm ? 1 : 0]; }
     /// What the sum adds to the product.
     const Tensor& addend() const {
         return sum->src[0] == products[0] ? *sum->src[1] : *sum->src[0];
