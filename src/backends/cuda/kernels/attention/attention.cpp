@@ -38,7 +38,7 @@ void split_keys(AttentionArguments& a, int rows_per_tile, int keys_per_tile,
     const std::int64_t tiles = (a.keys + keys_per_tile - 1) / keys_per_tile;
     a.splits = 1;
     const std::int64_t blocks = attention_blocks(a, rows_per_tile);
-    // With few keys one block a multiprocessor leaves room for the kernel that comes next.
+    // With few keys one block a multiprocessor: more would only make more partial results to join.
     const std::int64_t per_multiprocessor = a.keys > 1024 ? 2 : 1;
     const std::int64_t wanted =
         blocks > 0 ? per_multiprocessor * device.multiprocessors / blocks : 1;
