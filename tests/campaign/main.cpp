@@ -13,6 +13,7 @@
 // Findings of one cause are counted once, made as small as possible and written as a file. Status 1
 // if there are any.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -137,6 +138,16 @@ double rate_of(const Tally& tally) {
     return seconds > 0 ? static_cast<double>(tally.done) / seconds : 0;
 }
 
+/// Of all processes that ran cases.
+double cpu_hours() {
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+    };
+    return (seconds(used.ru_utime) + seconds(used.ru_stime)) / 3600;
+}
+
 void show_progress(const Plan& plan, std::span<Tally> tallies) {
     if (isatty(STDERR_FILENO) == 0) return;
     std::string line;
@@ -168,6 +179,7 @@ void print_table(const Plan& plan, std::span<Tally> tallies,
                     static_cast<unsigned long long>(tally.failures),
                     static_cast<unsigned long long>(tally.findings));
     }
+    std::printf("%.2f hours of CPU time\n", cpu_hours());
     for (const auto& path : findings) {
         const auto read = read_case(path);
         std::printf("%s: %s\n", path.c_str(), read ? read->what.c_str() : "cannot be read");
@@ -185,8 +197,8 @@ std::string quoted(std::string_view text) {
 
 void print_json(const Plan& plan, std::span<Tally> tallies,
                 std::span<const std::filesystem::path> findings) {
-    std::string out =
-        text("{\"seed\": ", plan.first_seed, ", \"jobs\": ", plan.jobs, ", \"doors\": [");
+    std::string out = text("{\"seed\": ", plan.first_seed, ", \"jobs\": ", plan.jobs,
+                           ", \"cpu_hours\": ", cpu_hours(), ", \"doors\": [");
     for (std::size_t i = 0; i < tallies.size(); ++i) {
         const Tally& tally = tallies[i];
         out += text(i > 0 ? ", " : "", "{\"name\": ", quoted(plan.doors[i]->name),
