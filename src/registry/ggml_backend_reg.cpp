@@ -4,11 +4,12 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "ggml-backend-dl.h"
 #include "ggml-backend.h"

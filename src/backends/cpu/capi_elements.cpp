@@ -3,8 +3,10 @@
 #include <array>
 #include <cstring>
 
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
+#include "core/context.hpp"
 #include "core/half.hpp"
+#include "core/tensor.hpp"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 

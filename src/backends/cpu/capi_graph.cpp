@@ -5,7 +5,7 @@
 
 #include "backends/cpu/execute.hpp"
 #include "backends/cpu/stream.hpp"
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "core/context.hpp"
 #include "core/log.hpp"
 #include "ggml-cpu.h"

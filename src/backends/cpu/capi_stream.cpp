@@ -3,7 +3,7 @@
 #include "backends/cpu/device.hpp"
 #include "backends/cpu/numa.hpp"
 #include "backends/cpu/pool_cache.hpp"
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "core/log.hpp"
 #include "ggml-cpu.h"
 

@@ -2,7 +2,7 @@
 
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/type_traits.hpp"
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "ggml-cpu.h"
 
 using namespace heddle::cpu;

@@ -8,7 +8,7 @@
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/named_functions.hpp"
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
 #include "heddle/cpu.h"

@@ -1,7 +1,7 @@
 // The boundary as C functions outside `ggml-base` see it: what became of a failure is known there,
 // and this goes through its C API.
 
-#include "capi/boundary.hpp"
+#include "core/boundary.hpp"
 #include "heddle/heddle.h"
 
 namespace heddle::capi {
