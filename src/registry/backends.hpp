@@ -1,10 +1,10 @@
 #pragma once
 
+#include "core/hooks.h"
 #include "registry/loader.hpp"
 #include "registry/on_demand.hpp"
 #include "registry/plugin_report.hpp"
 #include "registry/registry.hpp"
-#include "runtime/hooks.h"
 
 namespace heddle {
 

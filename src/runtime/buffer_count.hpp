@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/hooks.h"
+#include "core/hooks.h"
 #include "runtime/objects.hpp"
 
 namespace heddle {

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/closure.hpp"
 #include "runtime/alloc/context_allocator.hpp"
 #include "runtime/buffer.hpp"
-#include "runtime/closure.hpp"
 #include "runtime/placement.hpp"
 #include "runtime/stream.hpp"
 #include "runtime/transfer.hpp"

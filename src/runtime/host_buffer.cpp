@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/context.hpp"
+#include "ggml-impl.h"
 #include "runtime/buffer.hpp"
 
 namespace heddle {
@@ -71,7 +72,8 @@ Buffer* allocate_memory(BufferType* type, std::size_t size) {
     return nullptr;
 }
 
-std::size_t alignment(BufferType*) { return kHostTensorAlignment; }
+/// No more than what mapped model files guarantee. Memory that we allocate is aligned to 64.
+std::size_t alignment(BufferType*) { return TENSOR_ALIGNMENT; }
 bool yes(BufferType*) { return true; }
 
 BufferType type_named(const char* (*get_name)(BufferType*)) {
@@ -99,9 +101,9 @@ BufferType& mapped_buffer_type() {
 
 Result<Buffer*> buffer_from_memory(void* memory, std::size_t size) {
     if (memory == nullptr) return invalid("buffer from memory: the memory is NULL");
-    if (reinterpret_cast<std::uintptr_t>(memory) % kHostTensorAlignment != 0) {
+    if (reinterpret_cast<std::uintptr_t>(memory) % TENSOR_ALIGNMENT != 0) {
         return invalid("buffer from memory: the address ", memory, " is not aligned to ",
-                       kHostTensorAlignment, " bytes");
+                       TENSOR_ALIGNMENT, " bytes");
     }
     return make_buffer(mapped_buffer_type(), kMappedTable, memory, size);
 }

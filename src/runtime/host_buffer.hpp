@@ -3,14 +3,10 @@
 #include <cstddef>
 
 #include "core/error.hpp"
-#include "runtime/hooks.h"
+#include "core/hooks.h"
 #include "runtime/objects.hpp"
 
 namespace heddle {
-
-/// Tensors in host memory need no more than this: it is what mapped model files guarantee. Memory
-/// that we allocate ourselves is aligned to 64.
-inline constexpr std::size_t kHostTensorAlignment = 32;
 
 /// Ordinary memory, "CPU". There with or without a CPU device.
 BufferType& host_buffer_type();

@@ -1,10 +1,10 @@
 #include "runtime/stream.hpp"
 
+#include "core/graph_plan.hpp"
 #include "core/last_error.hpp"
 #include "ops/catalogue.hpp"
 #include "runtime/contained.hpp"
 #include "runtime/device.hpp"
-#include "runtime/graph_plan.hpp"
 #include "runtime/in_use.hpp"
 
 namespace heddle {

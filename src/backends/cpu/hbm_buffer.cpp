@@ -9,7 +9,7 @@
 
 #include "backends/cpu/host_memory.hpp"
 #include "backends/cpu/topology.hpp"
-#include "runtime/host_buffer.hpp"
+#include "ggml-impl.h"
 
 namespace heddle::cpu {
 namespace {
@@ -22,7 +22,7 @@ public:
         : BufferType(device), allocator_(allocator) {}
 
     const char* name() { return "CPU_HBM"; }
-    std::size_t alignment() { return kHostTensorAlignment; }
+    std::size_t alignment() { return TENSOR_ALIGNMENT; }
     bool is_host() { return true; }
 
     Result<std::unique_ptr<HostMemoryBuffer>> allocate(std::size_t size) {

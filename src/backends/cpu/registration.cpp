@@ -9,10 +9,10 @@
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/named_functions.hpp"
 #include "core/boundary.hpp"
+#include "core/hooks.h"
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
 #include "heddle/cpu.h"
-#include "runtime/hooks.h"
 
 namespace heddle::cpu {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/execute.hpp"
 #include "backends/cpu/plan.hpp"
-#include "runtime/graph_plan.hpp"
+#include "core/graph_plan.hpp"
 
 namespace heddle::cpu {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/closure.hpp"
 #include "runtime/alloc/context_allocator.hpp"
-#include "runtime/closure.hpp"
 #include "train/backward.hpp"
 
 namespace heddle {

@@ -1,13 +1,13 @@
 // The functions of the C API, each with its parameters drawn by their types.
 #include <tuple>
 
+#include "core/hooks.h"
 #include "ggml-backend-impl.h"
 #include "ggml-quants.h"
 #include "heddle/heddle.h"
 #include "heddle/plugins.h"
 #include "heddle/sched.h"
 #include "heddle/sim.h"
-#include "runtime/hooks.h"
 #include "tests/campaign/doors/api_arguments.hpp"
 #include "tests/campaign/doors/api_wrapped.hpp"
 

@@ -1,8 +1,8 @@
 // Random graphs over random mixes of devices, against the processor alone, with faults of simulated
 // devices. The graphs are those of tests/sched/fuzz.
 
+#include "core/hooks.h"
 #include "heddle/sim.h"
-#include "runtime/hooks.h"
 #include "tests/campaign/door.hpp"
 #include "tests/campaign/settings.hpp"
 #include "tests/sched/fuzz/session.hpp"

@@ -7,7 +7,7 @@
 #include "backends/cpu/pool_cache.hpp"
 #include "backends/cpu/repack/strip_kernel.hpp"
 #include "backends/cpu/topology.hpp"
-#include "runtime/host_buffer.hpp"
+#include "ggml-impl.h"
 
 namespace heddle::cpu {
 namespace {
@@ -117,7 +117,7 @@ public:
     explicit RepackBufferType(ggml_backend_dev_t device) : BufferType(device) {}
 
     const char* name() { return "CPU_REPACK"; }
-    std::size_t alignment() { return kHostTensorAlignment; }
+    std::size_t alignment() { return TENSOR_ALIGNMENT; }
     bool is_host() { return false; }
 
     Result<std::unique_ptr<RepackBuffer>> allocate(std::size_t size) {

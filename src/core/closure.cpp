@@ -1,4 +1,4 @@
-#include "runtime/closure.hpp"
+#include "core/closure.hpp"
 
 namespace heddle {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/closure.hpp"
 #include "core/graph.hpp"
-#include "runtime/closure.hpp"
 
 namespace heddle {
 

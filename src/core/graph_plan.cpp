@@ -1,4 +1,4 @@
-#include "runtime/graph_plan.hpp"
+#include "core/graph_plan.hpp"
 
 #include <algorithm>
 
