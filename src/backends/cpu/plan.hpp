@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/cpu/kernel.hpp"
-#include "backends/cpu/scratch.hpp"
+#include "backends/cpu/shared_kernels.hpp"
 #include "core/graph.hpp"
 
 /// From a graph to what is to be done.
@@ -55,10 +54,6 @@ enum class Fusion {
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan,
                    Fusion fusion = Fusion::on);
 
-/// The kernel that runs `node`, of which nothing is known yet; null and, in `*reason`, why there is
-/// none. Found by name, too ("heddle_cpu_kernel_for"), by backends of this tree that compute with
-/// these kernels.
-const Kernel* kernel_for(const Tensor& node, std::string_view* reason);
-using KernelFor = decltype(kernel_for);
+KernelFor kernel_for;
 
 }  // namespace heddle::cpu

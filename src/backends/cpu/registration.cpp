@@ -136,7 +136,7 @@ void* CpuRegistration::find(std::string_view name) {
         named("heddle_cpu_isa_names", isa_list),
         named("heddle_cpu_set_fusion", set_fusion),
         named("heddle_fused_with", fused_with),
-        named("heddle_cpu_kernel_for", kernel_for),
+        named(kKernelForName, kernel_for),
     };
     return find_function(functions, name);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/cpu/plan.hpp"
 #include "backends/sim/memory.hpp"
 #include "ggml-cpu.h"
 #include "ops/catalogue.hpp"
@@ -33,7 +32,7 @@ const cpu::Kernel* choose_kernel(const Parameters& parameters, const Tensor& nod
         return nullptr;
     }
     static const auto kernel_for = reinterpret_cast<cpu::KernelFor*>(
-        ggml_backend_reg_get_proc_address(ggml_backend_cpu_reg(), "heddle_cpu_kernel_for"));
+        ggml_backend_reg_get_proc_address(ggml_backend_cpu_reg(), cpu::kKernelForName));
     return kernel_for(node, reason);
 }
 

@@ -4,8 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/kernel.hpp"
-#include "backends/cpu/scratch.hpp"
+#include "backends/cpu/shared_kernels.hpp"
 #include "backends/sim/board.hpp"
 
 namespace heddle::sim {
