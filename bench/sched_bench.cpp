@@ -24,13 +24,13 @@
 #include <string>
 #include <string_view>
 
+#include "bench/sched_graphs.hpp"
 #include "core/graph.hpp"
 #include "core/prefetch.hpp"
 #include "ggml-cpu.h"
 #include "heddle/heddle.h"
 #include "heddle/sched.h"
 #include "heddle/sim.h"
-#include "sched_graphs.hpp"
 #include "sched_stages.hpp"
 
 namespace {

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-// The graphs are those of the scheduler's own benchmark.
-#include "../../../bench/sched_graphs.hpp"
 #include "bench/commands.hpp"
 #include "bench/measure.hpp"
 #include "bench/output.hpp"
+#include "bench/sched_graphs.hpp"
 #include "console.hpp"
 #include "heddle/heddle.hpp"
 #include "outcome.hpp"

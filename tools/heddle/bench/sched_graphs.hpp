@@ -10,8 +10,8 @@
 #include "ggml-cpp.h"
 #include "ggml.h"
 
-/// Graphs for the scheduler's benchmark: weights that stay, and graphs over them that are built
-/// again and again.
+/// Graphs for the benchmarks of the scheduler, `heddle bench sched` and `bench/sched_bench.cpp`:
+/// weights that stay, and graphs over them that are built again and again.
 namespace heddle::bench {
 
 struct Shape {
