@@ -49,6 +49,18 @@ auto asked(Object* object, const char* function, const char* what, Get get) noex
         Value{});
 }
 
+using Use = InUse::Use;
+
+/// Marks the training as used for as long as the result lives; fails if it is NULL, or if another
+/// thread uses it. Callbacks of an epoch may go on with it between two batches.
+Result<Use> use_of(ggml_opt_context_t training, std::string_view function) {
+    HEDDLE_TRY(require(training, function, "the training"));
+    auto use = training->in_use.enter_again();
+    if (use) [[likely]]
+        return use;
+    return std::move(use).error().within("training");
+}
+
 }  // namespace
 
 // ---- datasets ----------------------------------------------------------------------------------
@@ -76,7 +88,7 @@ ggml_tensor* ggml_opt_dataset_labels(ggml_opt_dataset_t dataset) {
 void ggml_opt_dataset_shuffle(ggml_opt_context_t opt_ctx, ggml_opt_dataset_t dataset,
                               int64_t idata) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "shuffle", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "shuffle"));
         HEDDLE_TRY(require(dataset, "shuffle", "the dataset"));
         return dataset->shuffle(opt_ctx->random(), idata);
     });
@@ -139,7 +151,7 @@ void ggml_opt_free(ggml_opt_context_t opt_ctx) { delete opt_ctx; }
 
 void ggml_opt_reset(ggml_opt_context_t opt_ctx, bool optimizer) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "training reset", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "training reset"));
         return opt_ctx->reset(optimizer);
     });
 }
@@ -235,7 +247,7 @@ void ggml_opt_result_accuracy(ggml_opt_result_t result, double* accuracy, double
 void ggml_opt_prepare_alloc(ggml_opt_context_t opt_ctx, ggml_context* /*ctx_compute*/,
                             ggml_cgraph* gf, ggml_tensor* inputs, ggml_tensor* outputs) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "training", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "training"));
         HEDDLE_TRY(require(gf, "training", "the graph"));
         HEDDLE_TRY(require(inputs, "training", "the inputs"));
         HEDDLE_TRY(require(outputs, "training", "the outputs"));
@@ -245,14 +257,14 @@ void ggml_opt_prepare_alloc(ggml_opt_context_t opt_ctx, ggml_context* /*ctx_comp
 
 void ggml_opt_alloc(ggml_opt_context_t opt_ctx, bool backward) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "training", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "training"));
         return opt_ctx->allocate(backward);
     });
 }
 
 void ggml_opt_eval(ggml_opt_context_t opt_ctx, ggml_opt_result_t result) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "training", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "training"));
         return opt_ctx->evaluate(result);
     });
 }
@@ -262,7 +274,7 @@ void ggml_opt_epoch(ggml_opt_context_t opt_ctx, ggml_opt_dataset_t dataset,
                     int64_t idata_split, ggml_opt_epoch_callback callback_train,
                     ggml_opt_epoch_callback callback_eval) {
     done([&]() -> Result<> {
-        HEDDLE_TRY(require(opt_ctx, "epoch", "the training"));
+        HEDDLE_TRY_ASSIGN(const Use use, use_of(opt_ctx, "epoch"));
         HEDDLE_TRY(require(dataset, "epoch", "the dataset"));
         return run_epoch(*opt_ctx, *dataset, idata_split,
                          {result_train, result_eval, callback_train, callback_eval});

@@ -106,8 +106,17 @@ Result<Phase> ggml_opt_context::next_phase(bool backward) const {
     return is_due ? params_.build_type : GGML_OPT_BUILD_TYPE_GRAD;
 }
 
+/// Marks the scheduler as used, which other trainings and threads may share in turns.
+Result<InUse::Use> ggml_opt_context::use_scheduler() const {
+    auto use = params_.backend_sched->in_use.enter();
+    if (use) [[likely]]
+        return use;
+    return std::move(use).error().within("training: the scheduler");
+}
+
 Result<> ggml_opt_context::allocate(bool backward) {
     if (is_ready_) return invalid("training: what was allocated has not been evaluated yet");
+    HEDDLE_TRY_ASSIGN(const InUse::Use use, use_scheduler());
     HEDDLE_TRY_ASSIGN(const Phase phase, next_phase(backward));
     if (!is_fixed()) {
         if (prepared_ == nullptr) {
@@ -145,6 +154,7 @@ Result<> ggml_opt_context::evaluate(Outcome* outcome) {
     if (!is_ready_) return invalid("training: nothing is allocated to be evaluated");
     if (outcome != nullptr) HEDDLE_TRY(outcome->check(kind()));
     if (outcome != nullptr) outcome->make_room(kind());
+    HEDDLE_TRY_ASSIGN(const InUse::Use use, use_scheduler());
     if (phase_ == GGML_OPT_BUILD_TYPE_OPT) HEDDLE_TRY(set_values());
     is_ready_ = false;
     prepared_ = nullptr;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <random>
 
+#include "runtime/in_use.hpp"
 #include "train/opt/graphs.hpp"
 #include "train/opt/outcome.hpp"
 
@@ -44,12 +45,16 @@ struct ggml_opt_context {
     /// For the order of data: equal calls give equal orders in every training.
     std::mt19937& random() { return random_; }
 
+    /// Who uses it: the C API marks that, and refuses a second thread.
+    heddle::InUse in_use;
+
 private:
     ggml_opt_context(const ggml_opt_params& params, heddle::TrainingState state)
         : params_(params), state_(std::move(state)) {}
 
     heddle::TrainingGraphs::Request request_for(heddle::Phase last) const;
     heddle::Result<heddle::Phase> next_phase(bool backward) const;
+    heddle::Result<heddle::InUse::Use> use_scheduler() const;
     heddle::Result<> set_values();
     heddle::Outcome::Kind kind() const;
     heddle::Result<> record(heddle::Outcome& outcome) const;
