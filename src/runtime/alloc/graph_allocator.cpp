@@ -48,10 +48,20 @@ private:
     std::vector<Tensor*> tensors_;
 };
 
+/// Whether nothing can be read from a view of what has no memory. Views of views, which only
+/// somebody's own code makes, may still get the memory of theirs.
+bool is_homeless(const Tensor& view) {
+    return view.data == nullptr && view.view_src->view_src == nullptr && !is_empty(view);
+}
+
 /// Gives a view the memory of its root, where that has some.
 Result<> place_if_view(Tensor* tensor, Placed& placed) {
     if (tensor->buffer != nullptr) return ok();
     const Tensor& root = *tensor->view_src;
+    if (root.buffer == nullptr && root.data == nullptr && is_homeless(*tensor)) {
+        return invalid("placing ", describe(*tensor), ": ", describe(root),
+                       ", which it is a view of, is not in the graph and has no memory");
+    }
     // Without a buffer it was made outside; without data it is only there to ask questions with.
     if (root.buffer == nullptr || root.data == nullptr) return ok();
     placed.add(tensor);
