@@ -55,6 +55,8 @@ public:
 
 /// "Can you?" stands next to "do it": compute_node() relies on what objection() has let through.
 std::string_view objection(const ggml_tensor& node) {
+    // Programs may have changed it since it was built: from here on it has two operands that fit.
+    if (const auto fault = plugin::node_fault(node); !fault.empty()) return fault;
     if (node.op != GGML_OP_ADD && node.op != GGML_OP_MUL) return "only ADD and MUL run here";
     const ggml_tensor* const tensors[] = {&node, node.src[0], node.src[1]};
     for (const ggml_tensor* tensor : tensors) {

@@ -49,6 +49,24 @@ TEST_F(PlainBackend, AddsAndMultiplies) {
     EXPECT_EQ(result, (std::vector<float>{30, 24, 18, 12, 6}));
 }
 
+TEST_F(PlainBackend, DeclinesNodesThatWereChangedAfterTheyWereBuilt) {
+    const ggml_context_ptr context(ggml_init({1 << 20, nullptr, true}));
+    ggml_tensor* a = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 4);
+    ggml_tensor* y = ggml_add(context.get(), a, a);
+    ggml_cgraph* graph = ggml_new_graph(context.get());
+    ggml_build_forward_expand(graph, y);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(device_, nullptr));
+    const ggml_backend_buffer_ptr buffer(
+        ggml_backend_alloc_ctx_tensors(context.get(), stream.get()));
+    y->src[1] = nullptr;
+    EXPECT_FALSE(ggml_backend_dev_supports_op(device_, y));
+    EXPECT_EQ(ggml_backend_graph_compute(stream.get(), graph), GGML_STATUS_FAILED);
+    y->src[1] = a;
+    y->ne[0] = 1 << 20;
+    EXPECT_FALSE(ggml_backend_dev_supports_op(device_, y));
+    EXPECT_EQ(ggml_backend_graph_compute(stream.get(), graph), GGML_STATUS_FAILED);
+}
+
 TEST_F(PlainBackend, DeclinesWhatItCannotDo) {
     const ggml_context_ptr context(ggml_init({1 << 20, nullptr, true}));
     ggml_tensor* a = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 4);

@@ -1,6 +1,12 @@
 // Devices, and the registrations that offer them.
 
+#include <algorithm>
+#include <cstring>
+
 #include "capi/ggml_backend_boundary.hpp"
+#include "core/printable.hpp"
+#include "heddle/backend/objection.h"
+#include "ops/check.hpp"
 #include "runtime/device.hpp"
 
 using namespace heddle;
@@ -137,4 +143,31 @@ void* ggml_backend_reg_get_proc_address(ggml_backend_reg_t reg, const char* name
         HEDDLE_TRY(require(reg, "function of a registration", "the registration"));
         return find_function(*reg, name);
     });
+}
+
+// ---- nodes, as backends outside the library check them -----------------------------------------
+
+namespace {
+
+/// The last answer that a thread was given. A plain array: nothing has to be released with it.
+thread_local constinit char fault[1024]{};
+
+const char* keep_fault(std::string_view sentence) noexcept {
+    if (sentence.empty()) sentence = "out of memory";  // not even the sentence could be made
+    const std::size_t length =
+        whole_characters(sentence.substr(0, std::min(sentence.size(), sizeof fault - 1)));
+    std::memcpy(fault, sentence.data(), length);
+    make_printable({fault, length});
+    fault[length] = '\0';
+    return fault;
+}
+
+}  // namespace
+
+const char* heddle_node_fault(const ggml_tensor* node) {
+    const auto sound = capi::guarded([&]() -> Result<> {
+        HEDDLE_TRY(require(node, "node fault", "the node"));
+        return check_node(*node);
+    });
+    return sound ? "" : keep_fault(sound.error().message);
 }

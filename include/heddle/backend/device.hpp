@@ -9,7 +9,21 @@
 #include "objection.h"
 #include "stream.hpp"
 
+extern "C" {
+/// Weak, because a plug-in may also be loaded by another library with the same tables.
+[[gnu::weak]] GGML_API const char* heddle_node_fault(const ggml_tensor* node);
+}
+
 namespace heddle::plugin {
+
+/// What is wrong with `node` as it is now; empty if its op could have built it, or if the library
+/// that loaded the plug-in cannot tell. Valid until the thread asks again.
+///
+/// A node that was changed after it was built may lack operands, or have extents that its operands
+/// do not. Ask this first in `objection`, and in `compute` of graphs that are new.
+inline std::string_view node_fault(const ggml_tensor& node) noexcept {
+    return &heddle_node_fault != nullptr ? heddle_node_fault(&node) : std::string_view();
+}
 
 /// The words of the last objection, for the thread that asked for them. No string, and hidden:
 /// memory that is released with the thread, or shared among plug-ins, would keep the plug-in from

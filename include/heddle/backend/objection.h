@@ -1,4 +1,4 @@
-/// Why a device declines a node, in words.
+/// Why a device declines a node, in words; and whether a node is sound at all.
 ///
 /// `supports_op` of the plug-in tables only says no. A registration may offer more by
 /// ggml_backend_reg_get_proc_address() under the name HEDDLE_DEVICE_OBJECTION: people then read the
@@ -18,6 +18,13 @@ extern "C" {
 /// it can. Never NULL; valid until the thread calls it again. Any thread may call it.
 typedef const char* (*heddle_device_objection_t)(ggml_backend_dev_t device,
                                                  const struct ggml_tensor* node);
+
+/// What is wrong with `node` as it is now; "" if its op could have built it.
+///
+/// Programs may write to every field of a node after it was built. This looks at op, parameters,
+/// operands, types, extents and strides, never at data or buffers, and takes a few nanoseconds
+/// where there is nothing to say. Never NULL; valid until the thread calls it again.
+GGML_API const char* heddle_node_fault(const struct ggml_tensor* node);
 
 #ifdef __cplusplus
 }
