@@ -1,5 +1,8 @@
 // What checking a node costs when a graph is planned: each node of a transformer's graph, quantised
-// weights and a cache with views among the operands. Medians of this thread's processor time.
+// weights and a cache with views among the operands, and the nodes of all golden cases, in which
+// hardly any is like the one before. Medians of this thread's processor time.
+//
+//     check_bench [directory with golden cases]
 
 #include <time.h>
 
@@ -7,10 +10,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/graph.hpp"
+#include "core/prefetch.hpp"
 #include "ggml-cpp.h"
+#include "golden/build_case.hpp"
 #include "ops/check.hpp"
 
 namespace {
@@ -86,31 +94,64 @@ private:
     ggml_tensor *position_ = nullptr, *place_ = nullptr, *mask_ = nullptr;
 };
 
+/// The nodes of all golden cases of a directory. They never run, so their memory is not kept.
+class GoldenNodes {
+public:
+    explicit GoldenNodes(const std::string& directory) {
+        for (const std::string& path : golden::list_case_files(directory).value_or({})) {
+            for (const golden::OpCase& each : golden::read_case_file(path).value_or({}).ops) {
+                contexts_.push_back(std::move(*golden::make_raw_context(each)));
+                nodes_.push_back(golden::make_raw_node(each, *contexts_.back())->node);
+            }
+        }
+    }
+
+    std::span<Tensor* const> nodes() const { return nodes_; }
+
+private:
+    std::vector<golden::OwnedContext> contexts_;
+    std::vector<Tensor*> nodes_;
+};
+
 double now_ns() {
     timespec time{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-double check_ns(const Graph& graph) {
+/// Plans do other work between two nodes and have the next ones fetched meanwhile, as here.
+void check(std::span<Tensor* const> nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (i + kReadAhead < nodes.size()) prefetch(nodes[i + kReadAhead]);
+        if (!check_node(*nodes[i])) std::abort();
+    }
+}
+
+/// Reading the clock takes as long as checking some dozen nodes: small graphs are checked several
+/// times per reading.
+double check_ns(std::span<Tensor* const> nodes) {
+    const std::size_t passes = 1 + 4000 / nodes.size();
     std::vector<double> times(501);
     for (double& each : times) {
         const double start = now_ns();
-        for (const Tensor* node : nodes_of(graph)) {
-            if (!check_node(*node)) std::abort();
-        }
-        each = (now_ns() - start) / graph.n_nodes;
+        for (std::size_t i = 0; i < passes; ++i) check(nodes);
+        each = (now_ns() - start) / static_cast<double>(passes * nodes.size());
     }
     std::nth_element(times.begin(), times.begin() + 250, times.end());
     return times[250];
 }
 
+void measure(const char* name, std::span<Tensor* const> nodes) {
+    if (nodes.empty()) return;
+    std::printf("%-12s %8zu %12.1f\n", name, nodes.size(), check_ns(nodes));
+}
+
 }  // namespace
 
-int main() {
-    std::printf("%8s %12s\n", "nodes", "ns per node");
+int main(int count, char** arguments) {
+    std::printf("%-12s %8s %12s\n", "graph", "nodes", "ns per node");
     for (const int layers : {3, 33, 330}) {
-        const Transformer transformer(layers);
-        std::printf("%8d %12.1f\n", transformer.graph().n_nodes, check_ns(transformer.graph()));
+        measure("transformer", nodes_of(Transformer(layers).graph()));
     }
+    measure("golden cases", GoldenNodes(count > 1 ? arguments[1] : HEDDLE_GOLDEN_DATA).nodes());
 }
