@@ -220,6 +220,7 @@ nlohmann::json to_json(const Reading& reading) {
 void print_json(const Comparison& comparison, const ModelCheck& check) {
     nlohmann::json all = to_json(comparison.tested);
     all["model"] = check.model;
+    all["on"] = check.on;
     all["against"] = check.against;
     all["passed"] = comparison.has_passed();
     all["limit"] = comparison.limit();

@@ -11,6 +11,7 @@ namespace heddle::campaign {
 
 std::string run_graphs(Choices& choices, Trace& trace) {
     static const fuzz::World world(settings().others());
+    if (!world.missing().empty()) return text("there is no device '", world.missing(), "'");
     fuzz::Scope scope = world.scope();
     scope.blas = false;
     scope.small = true;

@@ -46,7 +46,10 @@ World::World(std::span<const std::string> others) {
     simulated_ = static_cast<int>(devices_.size());
     for (const std::string& name : others) {
         ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
-        if (device == nullptr) continue;
+        if (device == nullptr) {
+            missing_ = name;
+            continue;
+        }
         devices_.push_back(device);
         kinds_.push_back(name);
     }

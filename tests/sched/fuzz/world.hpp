@@ -25,8 +25,11 @@ using OwnedScheduler = Owned<ggml_backend_sched, ggml_backend_sched_free>;
 /// once: cases choose among them.
 class World {
 public:
-    /// With `others` of the registry besides, if they are there.
+    /// With `others` of the registry besides.
     explicit World(std::span<const std::string> others = {});
+
+    /// One of the others that is not there; empty if all are.
+    const std::string& missing() const { return missing_; }
 
     std::size_t size() const { return devices_.size(); }
     /// What there is to make cases of.
@@ -44,6 +47,7 @@ private:
     std::vector<ggml_backend_dev_t> devices_;
     int simulated_ = 0;               ///< the first of them
     std::vector<std::string> kinds_;  ///< the parameters of each device
+    std::string missing_;
 };
 
 }  // namespace heddle::fuzz
