@@ -44,6 +44,7 @@ World::World(std::span<const std::string> others) {
         }
     }
     simulated_ = static_cast<int>(devices_.size());
+    if (!others.empty()) ggml_backend_load_all();
     for (const std::string& name : others) {
         ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
         if (device == nullptr) {
