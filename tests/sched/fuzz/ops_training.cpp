@@ -65,7 +65,7 @@ Tensor* descend(Context* c, Operands x, Dice&) {
 
 constexpr OpRule kOps[] = {
     {"loss", loss},
-    {"loss_back", loss_back},
+    {"loss_back", loss_back, true},  // of logits that give the very labels only rounding is left
     {"silu_back", silu_back},
     {"rms_norm_back", norm_back},
     {"repeat_back", repeat_back},
