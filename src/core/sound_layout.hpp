@@ -62,7 +62,8 @@ inline bool has_sound_layout(const Tensor& t, std::size_t* bytes) {
     }
     *bytes = detail::span_of_ordinary(info, t);
     if (info.block == 1) return true;
-    return (t.ne[0] & (info.block - 1)) == 0 && (t.ne[0] <= info.block || t.nb[0] == info.bytes);
+    // Asked of single blocks, too: `byte_size` takes a block to be as long as its stride.
+    return (t.ne[0] & (info.block - 1)) == 0 && t.nb[0] == info.bytes;
 }
 
 inline bool is_within_root(const Tensor& t, std::size_t bytes) {

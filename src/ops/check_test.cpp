@@ -165,6 +165,17 @@ TEST_F(CheckTest, BlocksLieAlongDimension0) {
               "lie 144 bytes apart, and q4_0 has blocks of 18 bytes");
 }
 
+TEST_F(CheckTest, ASingleBlockIsAsLongAsItsTypeSays) {
+    Tensor* made = *cast(context, tensor("x", {256, 4, 1, 1}), GGML_TYPE_TQ2_0);
+    set_name(*made, "made");
+    EXPECT_EQ(objection_to(made), "");
+    made->type = GGML_TYPE_Q4_K;  // 144 bytes, where strides are still those of 66
+    EXPECT_EQ(
+        objection_to(made),
+        "cpy: the node 'made' q4_K[256,4,1,1]: dimension 0 is not in whole blocks: they lie 66 "
+        "bytes apart, and q4_K has blocks of 144 bytes");
+}
+
 // ---- operands without elements -----------------------------------------------------------------
 
 TEST_F(CheckTest, NothingIsReadFromOperandsWithoutElements) {
