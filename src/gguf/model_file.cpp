@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/root_buffer.hpp"
 #include "core/sound_layout.hpp"
 
 namespace heddle::gguf {
@@ -117,6 +118,8 @@ Result<> gguf_context::add_tensor(const Tensor& tensor) {
     make_room(tensors_);
     tensor_names_.add(name, tensors_.size());
     tensors_.push_back({tensor, data_size_});
+    // A view that was made when its root had memory has none of its own.
+    tensors_.back().tensor.buffer = root_buffer(tensor);
     data_size_ = end;
     return ok();
 }

@@ -91,12 +91,6 @@ std::size_t write_fields(const File& file, std::byte* out) {
     return copier.size;
 }
 
-/// The buffer that knows the bytes of `tensor`; null: they are in host memory.
-ggml_backend_buffer_t buffer_of(const Tensor& tensor) {
-    if (tensor.buffer == nullptr || tensor.view_src == nullptr) return tensor.buffer;
-    return tensor.view_src->buffer;
-}
-
 Result<> check_data(const Tensor& tensor) {
     if (is_empty(tensor)) return ok();
     if (!is_contiguous(tensor)) {
@@ -108,14 +102,13 @@ Result<> check_data(const Tensor& tensor) {
 }
 
 /// In pieces, so that a large tensor in device memory does not need its size again in host memory.
-Result<> write_from_buffer(const Tensor& tensor, ggml_backend_buffer_t buffer,
-                           std::vector<std::byte>& piece, const Sink& sink) {
+Result<> write_from_buffer(const Tensor& tensor, std::vector<std::byte>& piece, const Sink& sink) {
     constexpr std::size_t kPieceSize = std::size_t{16} << 20;
     const std::size_t size = byte_size(tensor);
     piece.resize(std::max(piece.size(), std::min(size, kPieceSize)));
     for (std::size_t done = 0; done < size;) {
         const std::size_t n = std::min(size - done, piece.size());
-        buffer->iface.get_tensor(buffer, &tensor, piece.data(), done, n);
+        tensor.buffer->iface.get_tensor(tensor.buffer, &tensor, piece.data(), done, n);
         HEDDLE_TRY(sink(std::span(piece).first(n)));
         done += n;
     }
@@ -137,8 +130,8 @@ Result<> write_data(const File& file, const Sink& sink) {
     for (std::size_t i = 0; i < file.tensors().size(); ++i) {
         const auto& [tensor, offset] = file.tensors()[i];
         const std::size_t size = byte_size(tensor);
-        if (ggml_backend_buffer_t buffer = buffer_of(tensor); buffer != nullptr) {
-            HEDDLE_TRY(write_from_buffer(tensor, buffer, piece, sink));
+        if (tensor.buffer != nullptr) {
+            HEDDLE_TRY(write_from_buffer(tensor, piece, sink));
         } else if (size > 0) {
             HEDDLE_TRY(sink({static_cast<const std::byte*>(tensor.data), size}));
         }

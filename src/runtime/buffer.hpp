@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/error.hpp"
-#include "core/tensor.hpp"
+#include "core/root_buffer.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/objects.hpp"
 
@@ -49,11 +49,6 @@ void set_usage(Buffer& buffer, Usage usage);
 
 inline bool is_host(Buffer& buffer) { return is_host(*buffer.buft); }
 inline const char* name_of(Buffer& buffer) { return name_of(*buffer.buft); }
-
-/// The buffer that holds the bytes of `tensor`: its own, or that of the tensor it is a view of.
-inline Buffer* root_buffer(const Tensor& tensor) {
-    return tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
-}
 
 // ---- buffers know their writes -----------------------------------------------------------------
 

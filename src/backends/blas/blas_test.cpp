@@ -202,6 +202,23 @@ TEST_F(BlasTest, AnotherOpIsAnErrorWithASentence) {
         << heddle_last_error();
 }
 
+TEST_F(BlasTest, NodesThatWereWrittenToAreRefused) {
+    Tensor* a = make(GGML_TYPE_F32, {64, 64});
+    Tensor* product = ggml_mul_mat(context_.get(), a, a);
+    EXPECT_EQ(compute(product), GGML_STATUS_SUCCESS) << heddle_last_error();
+    const Tensor built = *product;
+    product->ne[0] = product->ne[1] = 128;
+    product->nb[1] = 512, product->nb[2] = product->nb[3] = 65536;
+    EXPECT_FALSE(supports(product));
+    EXPECT_EQ(compute(product), GGML_STATUS_FAILED);
+    *product = built;
+    product->data = nullptr;
+    heddle_clear_error();
+    EXPECT_EQ(compute(product), GGML_STATUS_FAILED);
+    EXPECT_NE(std::string(heddle_last_error()).find("has no memory"), std::string::npos)
+        << heddle_last_error();
+}
+
 TEST(Workspace, SaysThatItCannotGrow) {
     Workspace workspace;
     const auto memory = workspace.reserve(std::size_t{1} << 62);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "backends/host_memory_check.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 
 /// Only OpenBLAS has it.
 extern "C" [[gnu::weak]] char* openblas_get_config(void);
@@ -21,13 +23,8 @@ std::string describe_library() {
 std::string_view objection_to(const Tensor& node) {
     const Product* product = find_product(node.op);
     if (product == nullptr) return "only products of matrices are computed here";
-    if (node.src[0] == nullptr || node.src[1] == nullptr) return "an operand is missing";
+    if (!check_node(node)) return kUnsoundNode;
     return product->objection(node);
-}
-
-bool is_readable(const Tensor& tensor) {
-    return tensor.data != nullptr &&
-           (tensor.buffer == nullptr || ggml_backend_buffer_is_host(tensor.buffer));
 }
 
 }  // namespace
@@ -40,9 +37,10 @@ Result<> BlasStream::compute_node(const ggml_tensor& node) {
     if (const std::string_view reason = objection_to(node); !reason.empty()) {
         return failure(Errc::unsupported, describe_op_of(node), ": ", reason);
     }
+    HostMemoryCheck host;
     for (const Tensor* each : {&node, static_cast<const Tensor*>(node.src[0]),
                                static_cast<const Tensor*>(node.src[1])}) {
-        if (!is_readable(*each)) return invalid(describe(*each), " is not in host memory");
+        if (!host.is_readable(*each)) return invalid(host.problem(*each, describe(*each)));
     }
     return find_product(node.op)->run(node, workspace_);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "core/root_buffer.hpp"
 #include "heddle/backend.hpp"
 
 namespace heddle::cpu {
@@ -30,8 +31,7 @@ public:
         std::memset(memory_.get() + at, value, size);
     }
     bool copy(const ggml_tensor& from, ggml_tensor& to) {
-        const ggml_backend_buffer_t buffer =
-            from.view_src != nullptr ? from.view_src->buffer : from.buffer;
+        const ggml_backend_buffer_t buffer = root_buffer(from);
         if (buffer == nullptr || !ggml_backend_buffer_is_host(buffer)) return false;
         std::memmove(to.data, from.data, ggml_nbytes(&from));
         return true;

@@ -1,13 +1,12 @@
 #include "backends/cpu/plan.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "backends/cpu/fusion.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
+#include "backends/host_memory_check.hpp"
 #include "core/context.hpp"
-#include "ggml-backend.h"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
 
@@ -29,73 +28,29 @@ class MemoryCheck {
 public:
     /// False if there is something in the way of computing `node`; `explain` then says what.
     bool accepts(const Tensor& node) {
-        if (!is_readable(node)) return false;
+        if (!host_.is_readable(node)) return false;
         for (const Tensor* source : node.src) {
-            if (source != nullptr && !is_readable(*source) && !is_for_kernel(node, *source)) {
-                return false;
-            }
+            if (source != nullptr && !is_readable(node, *source)) return false;
         }
         return true;
     }
 
     Error explain(const Tensor& node) {
-        if (!is_readable(node)) return in_node(node, problem(node, "the result"));
+        if (!host_.is_readable(node)) return in_node(node, host_.problem(node, "the result"));
         const Tensor* const* source = node.src;
-        while (*source == nullptr || is_readable(**source) || is_for_kernel(node, **source)) {
-            ++source;
-        }
-        return in_node(node, problem(**source, "operand " + describe(**source)));
+        while (*source == nullptr || is_readable(node, **source)) ++source;
+        return in_node(node, host_.problem(**source, "operand " + describe(**source)));
     }
 
 private:
-    /// A buffer in memory of the host, and the bytes that it has there.
-    struct Host {
-        ggml_backend_buffer* buffer = nullptr;
-        std::uintptr_t begin = 0;
-        std::size_t size = 0;
-    };
-
-    bool is_readable(const Tensor& tensor) {
-        // Without a buffer it lies in a context, which is host memory.
-        if (tensor.buffer == nullptr) return tensor.data != nullptr || is_empty(tensor);
-        const Host* const host = find(tensor.buffer);
-        if (host == nullptr || tensor.data == nullptr) return is_empty(tensor);
-        return holds(*host, tensor);
+    /// Repacked weights are left to the kernels: choosing one tells whether there is one that reads
+    /// them.
+    bool is_readable(const Tensor& node, const Tensor& source) {
+        return host_.is_readable(source) ||
+               (&source == node.src[0] && source.data != nullptr && is_repacked(source));
     }
 
-    static bool holds(const Host& host, const Tensor& tensor) {
-        const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(tensor.data) - host.begin;
-        return at <= host.size && byte_size(tensor) <= host.size - at;
-    }
-
-    /// Graphs use few buffers: weights, caches, results. Null for memory that is not the host's.
-    const Host* find(ggml_backend_buffer* buffer) {
-        for (const Host& host : known_) {
-            if (host.buffer == buffer) return &host;
-        }
-        if (!ggml_backend_buffer_is_host(buffer)) return nullptr;
-        Host& host = known_[next_++ % known_.size()];
-        host = {buffer, reinterpret_cast<std::uintptr_t>(ggml_backend_buffer_get_base(buffer)),
-                ggml_backend_buffer_get_size(buffer)};
-        return &host;
-    }
-
-    /// Repacked weights: choosing a kernel tells whether there is one that reads them.
-    static bool is_for_kernel(const Tensor& node, const Tensor& source) {
-        return &source == node.src[0] && source.data != nullptr && is_repacked(source);
-    }
-
-    std::string problem(const Tensor& tensor, std::string_view what) {
-        if (tensor.data == nullptr) return text(what, " has no memory");
-        if (const Host* const host = find(tensor.buffer); host != nullptr) {
-            return text(what, " is not inside its buffer of ", host->size, " bytes");
-        }
-        return text(what, " is in memory of type ", ggml_backend_buffer_name(tensor.buffer),
-                    ", which the processor cannot read");
-    }
-
-    std::array<Host, 4> known_{};
-    std::size_t next_ = 0;
+    HostMemoryCheck host_;
 };
 
 bool is_left_out(const Tensor& node) {

@@ -148,6 +148,29 @@ TEST_F(PlanTest, RefusesTensorsThatAreNotInsideTheirBuffer) {
     ggml_backend_buffer_free(buffer);
 }
 
+TEST_F(PlanTest, RefusesViewsThatAreNotInsideTheBufferOfTheirRoot) {
+    TestContext headers(std::size_t{1} << 16, true);
+    Tensor* root = headers.f32({64});
+    ggml_backend_buffer_t buffer =
+        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 256);
+    ASSERT_EQ(ggml_backend_tensor_alloc(buffer, root, ggml_backend_buffer_get_base(buffer)),
+              GGML_STATUS_SUCCESS);
+    Tensor* view = ggml_view_1d(&context(), root, 64, 0);
+    set_name(*view, "view");
+    ASSERT_EQ(view->buffer, nullptr) << "it was made after its root was placed";
+    Tensor* node = add(x, view);
+    ggml_build_forward_expand(graph, node);
+    auto planned = plan_for(1);
+    EXPECT_TRUE(planned) << planned.error().message;
+    view->data = static_cast<std::byte*>(view->data) + 4;
+    planned = plan_for(1);
+    ASSERT_FALSE(planned);
+    EXPECT_EQ(planned.error().message,
+              "node " + describe(*node) +
+                  ", ADD: operand 'view' f32[64,1,1,1] is not inside its buffer of 256 bytes");
+    ggml_backend_buffer_free(buffer);
+}
+
 TEST_F(PlanTest, RefusesOperandsWithoutMemoryUnlessOnlySizesAreAskedFor) {
     Tensor* node = add(x, x);
     ggml_build_forward_expand(graph, node);

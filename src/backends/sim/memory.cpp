@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/context.hpp"
+#include "core/root_buffer.hpp"
 
 namespace heddle::sim {
 namespace {
@@ -170,8 +171,7 @@ Result<std::unique_ptr<PinnedBuffer>> PinnedMemory::allocate(std::size_t size) {
 }
 
 Result<Place> place_of(const Tensor& tensor, std::size_t offset, std::size_t size) {
-    ggml_backend_buffer_t buffer =
-        tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
+    ggml_backend_buffer_t buffer = root_buffer(tensor);
     if (const auto* own = plugin::buffer_cast<SimBuffer>(buffer)) {
         HEDDLE_TRY_ASSIGN(std::byte* const data, own->locate(tensor, offset, size));
         return Place{data, &own->board(), true};

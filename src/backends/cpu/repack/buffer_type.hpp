@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "core/tensor.hpp"
+#include "core/root_buffer.hpp"
 #include "ggml-backend-impl.h"
 
 /// Weights laid out for the kernels that multiply them (see repack/layout.hpp).
@@ -23,8 +23,7 @@ inline bool is_repack_buffer_type(ggml_backend_buffer_type_t type) {
 inline bool is_repacked(const Tensor& tensor) {
     const ggml_backend_buffer_type_t type = made_repack_type.load(std::memory_order_acquire);
     if (type == nullptr) return false;
-    const ggml_backend_buffer_t buffer =
-        tensor.view_src != nullptr ? tensor.view_src->buffer : tensor.buffer;
+    const ggml_backend_buffer_t buffer = root_buffer(tensor);
     return buffer != nullptr && buffer->buft == type;
 }
 
