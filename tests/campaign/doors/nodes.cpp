@@ -100,7 +100,9 @@ private:
     }
 
     /// Tensors whose memory cannot be had get none. In buffers they get what they had when they
-    /// were recorded, whatever they claim: who knows the buffer can see that it is not enough.
+    /// were recorded, whatever they claim: who knows the buffer can see that it is not enough. What
+    /// had none gets none then: where a tensor has an address and no buffer, nobody but the caller
+    /// can know how much memory is there.
     void place(bool in_buffers) {
         GuardedMemory& memory = guarded_memory();
         memory.reset();
@@ -109,14 +111,17 @@ private:
         constexpr std::size_t kBufferAlignment = 64;
         for (auto& [root, block] : blocks_) {
             if (in_buffers) block.size = block.content.size();
-            std::byte* begin = memory.take(block.size, in_buffers ? kBufferAlignment : 8, at_end);
+            std::byte* begin =
+                in_buffers && block.size == 0
+                    ? nullptr
+                    : memory.take(block.size, in_buffers ? kBufferAlignment : 8, at_end);
             block.bytes = {begin, begin != nullptr ? block.size : 0};
             root->data = begin;
             if (begin == nullptr) continue;
             const std::size_t n = std::min(block.content.size(), block.size);
             if (n > 0) std::memcpy(begin, block.content.data(), n);
             std::memset(begin + n, 0, block.size - n);
-            if (!in_buffers || block.size == 0) continue;
+            if (!in_buffers) continue;
             block.buffer.reset(ggml_backend_cpu_buffer_from_ptr(begin, block.size));
             root->buffer = block.buffer.get();
         }
@@ -150,6 +155,9 @@ private:
         graph_->nodes[graph_->n_nodes++] = raw_->node;
         senseless_ = "a result was read before it was computed";
     }
+
+    /// Views and plain tensors have no result of their own, and may stand anywhere in a list.
+    bool computes() { return !ggml_op_is_empty(node().op) && !is_empty(node()); }
 
     bool reads_itself() {
         for (int slot = 0; slot < kMaxSources; ++slot) {
@@ -198,7 +206,7 @@ private:
             done = status == GGML_STATUS_SUCCESS;
         }
         if (reads_itself()) senseless_ = "a node read its own result";
-        if (done && !senseless_.empty() && !is_empty(node())) return senseless_;
+        if (done && computes() && !senseless_.empty()) return senseless_;
         const std::string silent = done ? "" : complain_if_silent();
         if (!silent.empty() || !choices_.one_in(4)) return silent;
         return machine.check_scheduler();
