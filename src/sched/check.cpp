@@ -2,6 +2,7 @@
 
 #include "core/prefetch.hpp"
 #include "ops/check.hpp"
+#include "ops/order_check.hpp"
 
 namespace heddle::sched {
 namespace {
@@ -13,20 +14,13 @@ bool is_computed(const GraphIndex& index, TensorId id) {
 }
 
 /// The tensor that `node` reads from source `source` although it has no value yet, or kNoTensor.
-TensorId read_too_early(const GraphIndex& index, TensorId node, const GraphIndex::Source& source) {
+TensorId find_too_early(const GraphIndex& index, TensorId node, const GraphIndex::Source& source) {
     for (const TensorId read : {source.tensor, index.root(source.tensor)}) {
         if (read < node || !is_computed(index, read)) continue;
         if (read == node && may_be_itself(index.facts(node).op, source.slot)) continue;
         return read;
     }
     return kNoTensor;
-}
-
-[[gnu::cold, gnu::noinline]] Error too_early(const GraphIndex& index, TensorId node,
-                                             TensorId read) {
-    if (read == node) return invalid("node ", describe(index[node]), " reads its own result");
-    return invalid("node ", describe(index[node]), ", number ", node, ", reads the result of ",
-                   describe(index[read]), ", which is computed later, as number ", read);
 }
 
 }  // namespace
@@ -42,8 +36,8 @@ Result<> check_graph(const GraphIndex& index) {
         }
         if (!is_computed(index, node)) continue;
         for (const GraphIndex::Source& source : index.sources(node)) {
-            const TensorId read = read_too_early(index, node, source);
-            if (read != kNoTensor) return too_early(index, node, read);
+            const TensorId read = find_too_early(index, node, source);
+            if (read != kNoTensor) return read_too_early(index[node], node, index[read], read);
         }
     }
     return ok();

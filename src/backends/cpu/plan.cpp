@@ -9,6 +9,7 @@
 #include "core/context.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
+#include "ops/order_check.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -72,6 +73,7 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
     plan.scratch = 0;
     plan.tasks = 1;
     MemoryCheck in_memory;
+    OrderCheck order(static_cast<std::size_t>(graph.n_nodes));
     for (int i = 0; i < graph.n_nodes; ++i) {
         Tensor* const node = graph.nodes[i];
         if (node == nullptr) return invalid("node ", i, " of the graph is NULL");
@@ -79,6 +81,7 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
         if (auto sound = check_node(*node); !sound) {
             return std::move(sound).error().within(text("node ", describe(*node)));
         }
+        order.enter(*node);
         if (is_empty(*node)) {
             plan.steps.push_back({nullptr, node, 1});
             continue;
@@ -101,6 +104,7 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
         plan.tasks = std::max(plan.tasks, tasks);
         plan.scratch = std::max(plan.scratch, demand.scratch);
     }
+    HEDDLE_TRY(order.finish(nodes_of(graph)));
     if (fusion != Fusion::off) fuse(plan, fusion == Fusion::always);
     return ok();
 }

@@ -47,7 +47,8 @@ enum class Fusion {
 
 /// Plans `graph` for `threads` threads. Left out are nodes that only describe data and nodes that
 /// are not marked to be computed. Fails, with the reason, if there is a node that is not such as
-/// its op builds, or that no kernel runs; `plan` keeps its memory from call to call.
+/// its op builds, that no kernel runs, or that comes before one it reads; `plan` keeps its memory
+/// from call to call.
 ///
 /// Ordinary kernels get no more tasks than there are processors, however many threads are asked
 /// for: they would only stand in each other's way. Functions of the caller's get all they ask for.

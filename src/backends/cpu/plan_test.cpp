@@ -131,6 +131,19 @@ TEST_F(PlanTest, RefusesNodesThatWereWrittenToAndListsWithHoles) {
     EXPECT_EQ(plan_for(1).error().message, "node 0 of the graph is NULL");
 }
 
+TEST_F(PlanTest, RefusesNodesThatComeBeforeWhatTheyRead) {
+    Tensor* first = add(x, x);
+    Tensor* second = add(first, x);
+    ggml_build_forward_expand(graph, second);
+    EXPECT_TRUE(plan_for(1));
+    std::swap(graph->nodes[0], graph->nodes[1]);
+    EXPECT_EQ(plan_for(1).error().message,
+              "node " + describe(*second) + ", number 0, reads the result of " + describe(*first) +
+                  ", which is computed later, as number 1");
+    first->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
+    EXPECT_TRUE(plan_for(1)) << "its result is one of another graph";
+}
+
 TEST_F(PlanTest, RefusesTensorsThatAreNotInsideTheirBuffer) {
     TestContext headers(std::size_t{1} << 16, true);
     Tensor* y = headers.f32({64}, "y");
