@@ -46,10 +46,11 @@ public:
         find_blocks();
         const int changes = choices_.pick({1, 0, 1, 2, 3});
         for (int i = 0; i < changes; ++i) rewrite_field(node(), choices_, trace_);
-        graph_ = ggml_new_graph_custom(context->get(), kCapacity, false);
+        context_ = context->get();
+        graph_ = ggml_new_graph_custom(context_, kCapacity, false);
         if (graph_ == nullptr) return text("no graph: ", heddle_last_error());
         const bool through_scheduler = choices_.one_in(3);
-        if (through_scheduler && choices_.one_in(12)) add_in_wrong_order(**context);
+        if (through_scheduler && choices_.one_in(12)) add_in_wrong_order();
         if (graph_->n_nodes == 0) add_to_graph();
         if (through_scheduler) return run_scheduled();
         return run_on_processor(changes == 0);
@@ -146,14 +147,17 @@ private:
         trace_.line(slot > 0 ? text("src", slot - 1) : "node", "->data moved by ", step);
     }
 
-    /// Somebody reads the node before it is computed.
-    void add_in_wrong_order(ggml_context& context) {
-        Tensor* reader = ggml_dup(&context, raw_->node);
-        if (reader == nullptr) return;
+    /// Somebody, who is returned, reads the node before it is computed.
+    Tensor* add_in_wrong_order() {
+        Tensor* reader = ggml_dup(context_, raw_->node);
+        if (reader == nullptr) return nullptr;
+        reader->flags |= GGML_TENSOR_FLAG_COMPUTE;
+        graph_->n_nodes = 0;
         trace_.line("before the node, a copy of its result");
         graph_->nodes[graph_->n_nodes++] = reader;
         graph_->nodes[graph_->n_nodes++] = raw_->node;
         senseless_ = "a result was read before it was computed";
+        return reader;
     }
 
     /// Views and plain tensors have no result of their own, and may stand anywhere in a list.
@@ -182,9 +186,16 @@ private:
         ggml_backend_cpu_set_n_threads(cpu, choices_.pick({1, 1, 1, 2}));
         const bool supported = ggml_backend_supports_op(cpu, raw_->node);
         trace_.line("supported by the processor: ", supported);
+        if (choices_.one_in(12)) {
+            if (Tensor* reader = add_in_wrong_order(); reader != nullptr) {
+                reader->data = guarded_memory().take(claimed_bytes(*reader), 8, true);
+            }
+        }
         const ggml_status status = ggml_backend_graph_compute(cpu, graph_);
         trace_.line("status ", static_cast<int>(status), ": ", heddle_last_error());
         if (status != GGML_STATUS_SUCCESS) return complain_if_silent();
+        if (reads_itself()) senseless_ = "a node read its own result";
+        if (computes() && !senseless_.empty()) return senseless_;
         if (!as_recorded || is_moved_ || !supported) return {};
         const auto compared = golden::compare_result(golden_, blocks_[result_root_].bytes);
         if (!compared) return compared.error().message;
@@ -228,6 +239,7 @@ private:
     Trace& trace_;
     const golden::OpCase& golden_;
     golden::RawCase* raw_ = nullptr;
+    ggml_context* context_ = nullptr;
     Graph* graph_ = nullptr;
     Tensor* result_root_ = nullptr;
     bool is_moved_ = false;
