@@ -13,6 +13,8 @@
 #include "guarded_memory.hpp"
 #include "heddle/heddle.h"
 #include "machine.hpp"
+#include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 #include "rewrite.hpp"
 
 namespace heddle::campaign {
@@ -175,11 +177,11 @@ private:
     /// Views and plain tensors have no result of their own, and may stand anywhere in a list.
     bool computes() { return !ggml_op_is_empty(node().op) && !is_empty(node()); }
 
+    /// Of sources that the op has no use for nothing is read.
     bool reads_itself() {
-        for (int slot = 0; slot < kMaxSources; ++slot) {
-            // A cast names itself as what it writes into.
-            const bool is_cast = node().op == GGML_OP_CPY && slot == 1;
-            if (node().src[slot] == raw_->node && !is_cast) return true;
+        const OpInfo* const op = find_op(node().op);
+        for (std::size_t slot = 0; op != nullptr && slot < op->sources.size(); ++slot) {
+            if (node().src[slot] == raw_->node && !may_be_itself(node().op, slot)) return true;
         }
         return false;
     }
