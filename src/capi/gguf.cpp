@@ -10,6 +10,7 @@
 #include "ggml-impl.h"
 #include "gguf/reader.hpp"
 #include "gguf/writer.hpp"
+#include "heddle/gguf.h"
 
 using namespace heddle;
 using namespace heddle::gguf;
@@ -83,6 +84,13 @@ T number_from(const File* file, std::int64_t id, const char* function) noexcept 
 Result<const void*> numbers_of(const Value& value) {
     if (value.has_strings()) return invalid("strings are not packed");
     return static_cast<const void*>(value.bytes().data());
+}
+
+/// Fails unless the value has a string `i`.
+Result<> expect_string(const Value& value, std::size_t i) {
+    if (!value.has_strings()) return invalid("the elements are no strings");
+    if (i >= value.size()) return invalid("string ", i, " of ", value.size());
+    return ok();
 }
 
 /// `get` of tensor `id`.
@@ -313,12 +321,16 @@ const void* gguf_get_arr_data(const gguf_context* ctx, int64_t key_id) {
 const char* gguf_get_arr_str(const gguf_context* ctx, int64_t key_id, size_t i) {
     return from_pair<const char*>(ctx, key_id, __func__, nullptr,
                                   [&](const Pair& p) -> Result<const char*> {
-                                      if (!p.value.has_strings())
-                                          return invalid("the elements are no strings");
-                                      if (i >= p.value.size())
-                                          return invalid("string ", i, " of ", p.value.size());
+                                      HEDDLE_TRY(expect_string(p.value, i));
                                       return p.value.list().c_str(i);
                                   });
+}
+
+size_t heddle_gguf_get_str_size(const gguf_context* ctx, int64_t key_id, size_t i) {
+    return from_pair<size_t>(ctx, key_id, __func__, 0, [&](const Pair& p) -> Result<size_t> {
+        HEDDLE_TRY(expect_string(p.value, i));
+        return p.value.list()[i].size();
+    });
 }
 
 int64_t gguf_remove_key(gguf_context* ctx, const char* key) {

@@ -13,6 +13,7 @@
 #include "core/context.hpp"
 #include "ggml-impl.h"
 #include "gguf/raw_file.hpp"
+#include "heddle/gguf.h"
 #include "heddle/heddle.h"
 
 namespace heddle::gguf {
@@ -148,6 +149,28 @@ TEST_F(GgufApi, WrongQuestionsAreRefusedWithASentence) {
     expect_failed("gguf_get_tensor_name: tensor 0 of 0");
     EXPECT_EQ(gguf_get_n_kv(nullptr), 0);
     expect_failed("gguf_get_n_kv: the context is NULL");
+}
+
+TEST_F(GgufApi, StringsWithNulsHaveTheirWholeSize) {
+    raw::RawFile file = raw::sound_file();
+    file.pairs[0].payload = raw::string({"llama\0x", 7});
+    file.pairs[4].payload = raw::number(std::int32_t{GGUF_TYPE_STRING}) +
+                            raw::number(std::uint64_t{2}) + raw::string({"\0", 1}) +
+                            raw::string("two");
+    const std::string bytes = file.bytes();
+    gguf_context* read =
+        gguf_init_from_buffer(bytes.data(), bytes.size(), {.no_alloc = true, .ctx = nullptr});
+    ASSERT_NE(read, nullptr) << heddle_last_error();
+    EXPECT_STREQ(gguf_get_val_str(read, 0), "llama");
+    EXPECT_EQ(heddle_gguf_get_str_size(read, 0, 0), 7u);
+    EXPECT_EQ(std::memcmp(gguf_get_val_str(read, 0), "llama\0x", 8), 0);
+    EXPECT_EQ(heddle_gguf_get_str_size(read, 4, 0), 1u);
+    EXPECT_EQ(heddle_gguf_get_str_size(read, 4, 1), 3u);
+    EXPECT_EQ(heddle_gguf_get_str_size(read, 4, 2), 0u);
+    expect_failed("heddle_gguf_get_str_size: key 4 'words': string 2 of 2");
+    EXPECT_EQ(heddle_gguf_get_str_size(read, 1, 0), 0u);
+    expect_failed("heddle_gguf_get_str_size: key 1 'count': the elements are no strings");
+    gguf_free(read);
 }
 
 TEST_F(GgufApi, WrongChangesAreRefusedAndChangeNothing) {

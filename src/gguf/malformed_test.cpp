@@ -55,6 +55,8 @@ const Defect kPairDefects[] = {
     {"PairKeyPastTheEnd", [](RawFile& f) { f.pairs[0].key_length = 1 << 20; },
      "key length 1048576, but"},
     {"PairEmptyKey", [](RawFile& f) { f.pairs[0].key = ""; }, "key 0: the key is empty"},
+    {"PairNulInKey", [](RawFile& f) { f.pairs[1].key = std::string("count\0x", 7); },
+     "key 1 'count?x': byte 5 of its name is a NUL"},
     {"PairBadType", [](RawFile& f) { f.pairs[1].type = GGUF_TYPE_COUNT; },
      "key 1 'count': value type 13, not 0 to 12"},
     {"PairNegativeType", [](RawFile& f) { f.pairs[1].type = -1; },
@@ -95,6 +97,8 @@ const Defect kPairDefects[] = {
 const Defect kTensorDefects[] = {
     {"TensorBadNameSize", [](RawFile& f) { f.tensors[1].name.assign(64, 'n'); },
      "tensor 1: name length 64, at most 63"},
+    {"TensorNulInName", [](RawFile& f) { f.tensors[1].name = std::string("second\0x", 8); },
+     "tensor 1 'second?x': byte 6 of its name is a NUL"},
     {"TensorBadDimensionCount",
      [](RawFile& f) {
          f.tensors[1].extents = {32, 1, 1, 1, 1};

@@ -106,6 +106,14 @@ private:
         return length;
     }
 
+    /// C programs ask for keys and tensors by names that end at the first NUL, and would take
+    /// "alignment\0x" for "alignment".
+    Result<> check_name() const {
+        const std::size_t nul = subject_.name.find('\0');
+        if (nul == std::string::npos) return ok();
+        return bad("byte ", nul, " of its name is a NUL");
+    }
+
     Result<ValueType> read_type(std::string_view field) {
         HEDDLE_TRY_ASSIGN(const auto type, number<std::int32_t>(field));
         if (!is_value_type(type)) return bad(field, ' ', type, ", not 0 to ", GGUF_TYPE_COUNT - 1);
@@ -172,6 +180,7 @@ private:
         });
         if (!complete) return ended("a key", length);
         subject_.is_named = true;
+        HEDDLE_TRY(check_name());
         if (const auto first = file_->find_key(key)) {
             return bad("key ", *first, " has the same name");
         }
@@ -235,8 +244,9 @@ private:
         Tensor tensor{};
         HEDDLE_TRY_ASSIGN(const auto length, read_length("name length", GGML_MAX_NAME - 1));
         if (!source_.read(tensor.name, length)) return ended("a name", length);
-        subject_.name = name_of(tensor);
+        subject_.name.assign(tensor.name, length);
         subject_.is_named = true;
+        HEDDLE_TRY(check_name());
         if (const auto first = file_->find_tensor(subject_.name)) {
             return bad("tensor ", *first, " has the same name");
         }

@@ -26,6 +26,10 @@ protected:
         write_content(path("empty.gguf"), "");
         write_content(path("foreign.gguf"), std::string(5000, 'x'));
         SmallModel{.architecture = "loom"}.write(path("unknown.gguf"));
+        SmallModel{.architecture = "llamaZx"}.write(path("nul.gguf"));
+        std::string with_nul = content_of(path("nul.gguf"));
+        with_nul[with_nul.find("llamaZx") + 5] = '\0';
+        write_content(path("nul.gguf"), with_nul);
         SmallModel{.up_hidden = 96}.write(path("shape.gguf"));
         SmallModel{.left_out = "blk.1.ffn_down.weight"}.write(path("missing-tensor.gguf"));
         SmallModel{.tokenizer = "signs"}.write(path("tokenizer.gguf"));
@@ -78,6 +82,12 @@ TEST_F(BadInput, Directory) {
 TEST_F(BadInput, UnknownArchitecture) {
     for (const auto& call : model_calls_with("@unknown.gguf")) {
         refuses(call, "a model of the architecture 'loom'");
+    }
+}
+
+TEST_F(BadInput, ArchitectureWhoseNameGoesOnBehindANul) {
+    for (const auto& call : model_calls_with("@nul.gguf")) {
+        refuses(call, "a model of the architecture 'llama?x'");
     }
 }
 

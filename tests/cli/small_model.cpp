@@ -44,7 +44,7 @@ void SmallModel::write(const std::string& path) const {
     const gguf_context_ptr file(gguf_init_empty());
     gguf_set_val_str(file.get(), "general.architecture", architecture.c_str());
     const auto number = [&](const char* key, std::int64_t value) {
-        gguf_set_val_u32(file.get(), (architecture + "." + key).c_str(),
+        gguf_set_val_u32(file.get(), (std::string("llama.") + key).c_str(),
                          static_cast<std::uint32_t>(value));
     };
     number("block_count", kLayers);

@@ -7,10 +7,10 @@ namespace heddle::cli_test {
 
 /// A model that says nothing sensible, but quickly: two layers, one token for each byte.
 struct SmallModel {
-    std::string architecture = "llama";
-    std::int64_t hidden = 64;     ///< of the file's metadata
-    std::int64_t up_hidden = 64;  ///< of blk.1.ffn_up.weight: another one is wrong
-    std::string left_out = "";    ///< a tensor that is missing
+    std::string architecture = "llama";  ///< what the file says; its keys are llama's
+    std::int64_t hidden = 64;            ///< of the file's metadata
+    std::int64_t up_hidden = 64;         ///< of blk.1.ffn_up.weight: another one is wrong
+    std::string left_out = "";           ///< a tensor that is missing
     std::string tokenizer = "llama";
     std::string chat_template = "";  ///< none if empty
 

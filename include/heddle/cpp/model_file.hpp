@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../gguf.h"
 #include "context.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -123,7 +124,7 @@ public:
     const FileBytes& bytes() const { return bytes_; }
 
     bool has(const std::string& key) const { return gguf_find_key(file_.get(), key.c_str()) >= 0; }
-    Result<std::string> text(const std::string& key) const;
+    Result<std::string> text(const std::string& key) const;  ///< with its NULs, if it has some
     Result<std::int64_t> integer(const std::string& key) const;
     Result<double> real(const std::string& key) const;
     Result<bool> flag(const std::string& key) const;
@@ -177,7 +178,7 @@ inline Error ModelFile::wrong_type(const std::string& key, std::int64_t id,
 inline Result<std::string> ModelFile::text(const std::string& key) const {
     HEDDLE_TRY_ASSIGN(const std::int64_t id, key_of(key));
     if (gguf_get_kv_type(c(), id) != GGUF_TYPE_STRING) return wrong_type(key, id, "text");
-    return std::string(gguf_get_val_str(c(), id));
+    return std::string(gguf_get_val_str(c(), id), heddle_gguf_get_str_size(c(), id, 0));
 }
 
 inline Result<std::int64_t> ModelFile::integer(const std::string& key) const {
@@ -232,7 +233,9 @@ inline Result<std::int64_t> ModelFile::array_of(const std::string& key, gguf_typ
 inline Result<std::vector<std::string>> ModelFile::texts(const std::string& key) const {
     HEDDLE_TRY_ASSIGN(const std::int64_t id, array_of(key, GGUF_TYPE_STRING));
     std::vector<std::string> values(gguf_get_arr_n(c(), id));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = gguf_get_arr_str(c(), id, i);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i].assign(gguf_get_arr_str(c(), id, i), heddle_gguf_get_str_size(c(), id, i));
+    }
     return values;
 }
 

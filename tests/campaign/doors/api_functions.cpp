@@ -5,6 +5,7 @@
 #include "ggml-backend-impl.h"
 #include "ggml-quants.h"
 #include "heddle/backend/objection.h"
+#include "heddle/gguf.h"
 #include "heddle/heddle.h"
 #include "heddle/plugins.h"
 #include "heddle/sched.h"
