@@ -91,6 +91,30 @@ TEST_F(BadInput, ArchitectureWhoseNameGoesOnBehindANul) {
     }
 }
 
+TEST_F(BadInput, RopeFactorsOfTheWrongShapeOrType) {
+    const auto expect_refused = [&](const SmallModel& model, const std::string& sentence) {
+        model.write(path("rope.gguf"));
+        remember_files();
+        for (auto call : model_calls_with("@rope.gguf")) {
+            refuses(call, sentence);
+            if (call[0] != "run") continue;
+            call.insert(call.end(), {"--device", "sim"});
+            refuses(call, sentence);
+        }
+    };
+    const std::string name = "'rope_freqs.weight' has ";
+    expect_refused({.rope_extents = {4, 0}}, name + "0 elements in dimension 1");
+    expect_refused({.rope_extents = {4, 1, 1, 0}}, name + "0 elements in dimension 3");
+    expect_refused({.rope_extents = {4, 2}}, name + "2 elements in dimension 1");
+    expect_refused({.rope_extents = {3}}, name + "3 elements in dimension 0, the model needs 4");
+    expect_refused({.rope_extents = {0}}, name + "0 elements in dimension 0, the model needs 4");
+    expect_refused({.rope_extents = {4}, .rope_type = GGML_TYPE_F16},
+                   "'rope_freqs.weight' is of type f16, not f32");
+    SmallModel{.rope_extents = {4}}.write(path("rope.gguf"));
+    const Outcome good = run({"run", "@rope.gguf", "-p", "a", "-n", "2"});
+    EXPECT_EQ(good.status, 0) << good.err;
+}
+
 TEST_F(BadInput, TensorOfTheWrongShape) {
     for (const auto& call : model_calls_with("@shape.gguf")) {
         refuses(call, "'blk.1.ffn_up.weight' has 96 elements in dimension 1, the model needs 64");

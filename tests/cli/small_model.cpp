@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -88,6 +89,15 @@ void SmallModel::write(const std::string& path) const {
         add(layer + "ffn_gate.weight", kWidth, hidden);
         add(layer + "ffn_up.weight", kWidth, i == 1 ? up_hidden : hidden);
         add(layer + "ffn_down.weight", hidden, kWidth);
+    }
+    if (!rope_extents.empty()) {
+        ggml_tensor* factors = ggml_new_tensor(
+            context.get(), rope_type, static_cast<int>(rope_extents.size()), rope_extents.data());
+        ggml_set_name(factors, "rope_freqs.weight");
+        if (rope_type == GGML_TYPE_F32) {
+            std::fill_n(static_cast<float*>(factors->data), ggml_nelements(factors), 1.0f);
+        }
+        gguf_add_tensor(file.get(), factors);
     }
     ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), false)) << path;
 }

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "ggml.h"
 
 namespace heddle::cli_test {
 
@@ -11,6 +14,9 @@ struct SmallModel {
     std::int64_t hidden = 64;            ///< of the file's metadata
     std::int64_t up_hidden = 64;         ///< of blk.1.ffn_up.weight: another one is wrong
     std::string left_out = "";           ///< a tensor that is missing
+    /// Of rope_freqs.weight, which is not there if this is empty.
+    std::vector<std::int64_t> rope_extents = {};
+    ggml_type rope_type = GGML_TYPE_F32;
     std::string tokenizer = "llama";
     std::string chat_template = "";  ///< none if empty
 

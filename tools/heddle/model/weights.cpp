@@ -201,14 +201,14 @@ Result<Tensor> Llama::weight(const ModelFile& file, const std::string& name,
         if (optional) return Tensor();
         return failure(Errc::corrupt, file.path(), ": has no tensor '", name, "'");
     }
-    int dimension = 0;
-    for (const std::int64_t extent : extents) {
+    for (int dimension = 0; dimension < GGML_MAX_DIMS; ++dimension) {
+        const auto place = static_cast<std::size_t>(dimension);
+        const std::int64_t extent = place < extents.size() ? extents.begin()[place] : 1;
         if (found->second.extent(dimension) != extent) {
             return failure(Errc::corrupt, file.path(), ": '", name, "' has ",
                            found->second.extent(dimension), " elements in dimension ", dimension,
                            ", the model needs ", extent);
         }
-        ++dimension;
     }
     return found->second;
 }
@@ -222,6 +222,10 @@ Result<> Llama::bind(const ModelFile& file) {
     if (!output_) output_ = embedding_;  // tied
     HEDDLE_TRY_ASSIGN(rope_factors_,
                       weight(file, "rope_freqs.weight", {s.rope.dimensions / 2}, true));
+    if (rope_factors_ && rope_factors_.c()->type != GGML_TYPE_F32) {
+        return failure(Errc::corrupt, file.path(), ": 'rope_freqs.weight' is of type ",
+                       ggml_type_name(rope_factors_.c()->type), ", not f32");
+    }
     for (std::size_t i = 0; i < layers_.size(); ++i) {
         const std::string p = layer_prefix(static_cast<std::int64_t>(i));
         Layer& layer = layers_[i];
