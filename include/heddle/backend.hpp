@@ -2,13 +2,13 @@
 ///
 /// Five kinds of class make a backend:
 ///
-/// | class         | is                          | becomes | | ------------- |
-/// --------------------------- | ------------------------------------------------ | | a buffer |
-/// memory of the device        | BufferTable<B>, by make_buffer()                 | | a buffer type
-/// | what makes buffers          | derive from BufferType<Self>                     | | a stream |
-/// a queue of work             | StreamTable<D, S>, by Device                     | | a device |
-/// what makes streams          | derive from Device<Self>                         | | registration
-/// | all devices of this backend | derive from Registration<Self>, registration<R>()|
+/// | class         | is                       | becomes                                           |
+/// | ------------- | ------------------------ | ------------------------------------------------- |
+/// | a buffer      | memory of the device     | BufferTable<B>, by make_buffer()                  |
+/// | a buffer type | what makes buffers       | derive from BufferType<Self>                      |
+/// | a stream      | a queue of work          | StreamTable<D, S>, by Device                      |
+/// | a device      | what makes streams       | derive from Device<Self>                          |
+/// | registration  | the backend's devices    | derive from Registration<Self>, registration<R>() |
 ///
 /// What each may have is listed at the concepts in `backend/buffer.hpp` and `backend/stream.hpp`
 /// and at the base classes. Optional members are found by looking for them: what a class does not

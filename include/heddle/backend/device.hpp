@@ -59,33 +59,32 @@ struct MemoryAmount {
     std::size_t total = 0;
 };
 
-/// Base of a device: `class Board : public heddle::plugin::Device<Board>`. Public members:
+/// Base of a device: `class Board : public heddle::plugin::Device<Board>`. Its public members:
 ///
-///     const char* name();                        // short and unique, "BOARD0"
-///     const char* description();                 // for people
+///     const char* name();                            // short and unique, "BOARD0"
+///     const char* description();                     // for people
 ///     DeviceType type();
 ///     ggml_backend_buffer_type_t buffer_type();
-///     auto start(const char* params);            // unique_ptr of a stream class, or a Result of
-///     one;
-///                                                // `params` may be null
-///     std::string_view objection(const ggml_tensor& node);  // why the node cannot run here, "" if
-///     it
-///                                                // can; or: bool supports(const ggml_tensor&
-///                                                node).
-///                                                // Asked only about nodes that compute something.
-/// and, optional:
+///     auto start(const char* params);                // [1]; `params` may be null
+///     std::string_view objection(const ggml_tensor& node);  // [2]
+///
+/// Optional:
+///
+///     bool supports(const ggml_tensor& node);        // in place of `objection`: no reason given
 ///     MemoryAmount memory();
-///     const char* id();                          // address on the bus, "0000:01:00.0"
-///     bool accepts(ggml_backend_buffer_type_t);  // default: its own buffer types
+///     const char* id();                              // address on the bus, "0000:01:00.0"
+///     bool accepts(ggml_backend_buffer_type_t);      // default: its own buffer types
 ///     ggml_backend_buffer_type_t host_buffer_type();
-///     auto adopt(void* ptr, std::size_t size, std::size_t max_tensor_size);  // a buffer around
-///     host
-///                                                // memory: ggml_backend_buffer_t or a Result of
-///                                                it
-///     bool wants(const ggml_tensor& node);       // compute it here although weights are on the
-///     host auto make_event();                         // unique_ptr of an event class, or a Result
-///     of one; auto wait(Event&);                         // blocks; streams then have record() and
-///     wait() void describe(ggml_backend_dev_props&);    // last word about what get_props gives
+///     auto adopt(void* ptr, std::size_t size, std::size_t max_tensor_size);  // [3]
+///     bool wants(const ggml_tensor& node);           // here although weights are on the host
+///     auto make_event();                             // [4]
+///     auto wait(Event&);                             // blocks; streams then record() and wait()
+///     void describe(ggml_backend_dev_props&);        // may change what get_props gives
+///
+/// [1] A unique_ptr of a stream class, or a Result of one.
+/// [2] Why the node cannot run here, "" if it can. Asked only about nodes that compute something.
+/// [3] A buffer around host memory: ggml_backend_buffer_t, or a Result of one.
+/// [4] A unique_ptr of an event class, or a Result of one.
 template <class Self>
 class Device {
 public:
@@ -255,9 +254,10 @@ private:
 ///     const char* name();
 ///     std::size_t device_count();
 ///     ggml_backend_dev_t device(std::size_t index);
-///     void* find(std::string_view name);  // optional: functions of the backend's own; null if
-///     unknown. HEDDLE_DEVICE_OBJECTION is there without it, in the words of the devices'
-///     `objection`.
+///     void* find(std::string_view name);             // optional: functions of the backend's own
+///
+/// `find` gives null for names it does not know. HEDDLE_DEVICE_OBJECTION is found without it, in
+/// the words of the devices' `objection`.
 template <class Self>
 class Registration {
 public:
