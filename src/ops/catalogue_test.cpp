@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "ggml-impl.h"
+#include "heddle/backend/stream.hpp"
 #include "ops/all.hpp"
 #include "ops/build.hpp"
 
@@ -94,6 +96,15 @@ TEST(Catalogue, ReusesSourcesOnlyWhereKernelsAreMadeForIt) {
     EXPECT_EQ(reusing,
               "ADD ADD_ID ADD1 SUB MUL DIV SQR SQRT LOG SILU_BACK RMS_NORM RMS_NORM_BACK SCALE "
               "DIAG_MASK_INF DIAG_MASK_ZERO SOFT_MAX SOFT_MAX_BACK ROPE ROPE_BACK FILL UNARY ");
+}
+
+TEST(Catalogue, AgreesWithThePluginHeadersOnOpsThatComputeNothing) {
+    for (const OpInfo& op : all_ops()) {
+        EXPECT_EQ(op.is_view, ggml_op_is_empty(op.id)) << op.name;
+        ggml_tensor node = {};
+        node.op = op.id;
+        EXPECT_EQ(op.is_view, plugin::only_describes(node)) << op.name;
+    }
 }
 
 TEST(Catalogue, KnowsNoOpBeyondItsEnd) {

@@ -13,11 +13,6 @@ namespace {
 /// Which options of a pattern are taken, a bit for each.
 using Options = std::uint32_t;
 
-bool only_looks(const Tensor& node) {
-    return node.op == GGML_OP_NONE || node.op == GGML_OP_VIEW || node.op == GGML_OP_RESHAPE ||
-           node.op == GGML_OP_PERMUTE || node.op == GGML_OP_TRANSPOSE;
-}
-
 /// The number of the function that UNARY or GLU apply.
 std::int32_t function_of(const Tensor& node) {
     return node.op == GGML_OP_GLU ? unpack<ops::Glu::Params>(node).function
@@ -113,7 +108,7 @@ private:
         const std::size_t i = group_.count;
         if (pattern_->skips_views && i > 0) {
             while (next_ < nodes_.size() && !is_member(member, *nodes_[next_]) &&
-                   only_looks(*nodes_[next_])) {
+                   ggml_op_is_empty(nodes_[next_]->op)) {
                 ++next_;
             }
         }
@@ -238,9 +233,8 @@ OpSet followers_of(const FusionPattern& pattern) {
         if (pattern.members[i].option == 0) break;
     }
     if (pattern.skips_views) {
-        for (const Op op :
-             {GGML_OP_NONE, GGML_OP_VIEW, GGML_OP_RESHAPE, GGML_OP_PERMUTE, GGML_OP_TRANSPOSE}) {
-            ops.set(static_cast<std::size_t>(op));
+        for (int op = 0; op < GGML_OP_COUNT; ++op) {
+            if (ggml_op_is_empty(static_cast<Op>(op))) ops.set(static_cast<std::size_t>(op));
         }
     }
     return ops;

@@ -29,8 +29,7 @@ private:
 };
 
 bool only_describes(const Tensor& node) {
-    return node.op == GGML_OP_RESHAPE || node.op == GGML_OP_VIEW || node.op == GGML_OP_PERMUTE ||
-           node.op == GGML_OP_TRANSPOSE;
+    return node.op != GGML_OP_NONE && ggml_op_is_empty(node.op);
 }
 
 Result<> compare_whole(Stream& first, Stream& second, Graph& graph, Graph& other,

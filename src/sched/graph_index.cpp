@@ -8,10 +8,7 @@
 namespace heddle::sched {
 namespace {
 
-bool is_view_op(Op op) {
-    return op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
-           op == GGML_OP_TRANSPOSE;
-}
+bool is_view_op(Op op) { return op != GGML_OP_NONE && ggml_op_is_empty(op); }
 
 /// Where a tensor goes in a hash table of `mask` + 1 slots, a power of two, if that is free.
 /// Tensors made one after the other lie in equal distances, which the golden ratio spreads evenly.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console.hpp"
+#include "ggml-impl.h"
 #include "model/generator.hpp"
 #include "verify_text.hpp"
 
@@ -122,9 +123,8 @@ bool is_past(const Finding& finding, double tolerance) {
     return finding.declined_by.empty() && !(finding.error <= tolerance);
 }
 
-bool only_describes(const ggml_tensor& node) {
-    return ggml_is_empty(&node) || node.op == GGML_OP_NONE || node.op == GGML_OP_RESHAPE ||
-           node.op == GGML_OP_VIEW || node.op == GGML_OP_PERMUTE || node.op == GGML_OP_TRANSPOSE;
+bool computes_nothing(const ggml_tensor& node) {
+    return ggml_is_empty(&node) || ggml_op_is_empty(node.op);
 }
 
 std::string shape_text(const ggml_tensor& tensor) {
@@ -155,7 +155,7 @@ Result<std::vector<Finding>> compare(Side& tested, Side& trusted, int nodes,
     for (int i = 0; i < nodes; ++i) {
         ggml_tensor *const mine = tested.node(i), *const right = trusted.node(i);
         progress.step(mine->name);
-        if (only_describes(*mine)) continue;
+        if (computes_nothing(*mine)) continue;
         Finding finding{i, mine->name, ggml_op_desc(mine), shape_text(*mine), {}};
         const std::string step = text("node ", i, " '", mine->name, "' (", finding.op, ") on ");
         announce(check, step + tested.name());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ggml-impl.h"
+
 namespace heddle::tool {
 namespace {
 
@@ -12,12 +14,6 @@ std::string placed_name(const ggml_tensor& weight, const ggml_tensor& node) {
     if (std::string_view(weight.name) != "token_embd.weight") return weight.name;
     // An output that is tied to the embedding is placed as a copy of it.
     return node.op == GGML_OP_GET_ROWS ? "" : "output.weight";
-}
-
-bool is_view(const ggml_tensor& node) {
-    constexpr ggml_op kViews[] = {GGML_OP_NONE, GGML_OP_RESHAPE, GGML_OP_VIEW, GGML_OP_PERMUTE,
-                                  GGML_OP_TRANSPOSE};
-    return std::ranges::find(kViews, node.op) != std::end(kViews);
 }
 
 /// The weights and caches among the sources of `node`, also those it reads through views.
@@ -143,7 +139,7 @@ Refusals refusals_of(const Graph& graph, const Device& device) {
     if (there.c() != nullptr) there.set_weights();
     for (int i = 0; i < ggml_graph_n_nodes(graph.c()); ++i) {
         ggml_tensor& node = *ggml_graph_node(graph.c(), i);
-        if (is_view(node)) continue;
+        if (ggml_op_is_empty(node.op)) continue;
         const auto stored = stored_sources(node);
         std::vector<ggml_backend_buffer_t> homes;
         for (ggml_tensor* weight : stored) {
