@@ -52,6 +52,12 @@ struct MapCustom : CallersFunction<Function> {
     }
 };
 
+/// Whether `op` runs a function of the caller's, which may do anything to any of its operands.
+constexpr bool runs_callers_function(Op op) {
+    return op == GGML_OP_MAP_CUSTOM1 || op == GGML_OP_MAP_CUSTOM2 || op == GGML_OP_MAP_CUSTOM3 ||
+           op == GGML_OP_CUSTOM;
+}
+
 struct MapCustom1 : MapCustom<ggml_custom1_op_t> {
     static constexpr Op id = GGML_OP_MAP_CUSTOM1;
     static constexpr std::string_view name = "MAP_CUSTOM1";

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/fused/bound_steps.hpp"
 #include "backends/cpu/kernels/fused/cut.hpp"
+#include "ops/custom.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -89,8 +90,8 @@ bool same_units(const Access& a, const Access& b) {
 
 /// Ops that write more than their result: caller's functions, and steps of an optimiser.
 bool may_write_operands(Op op) {
-    return op == GGML_OP_MAP_CUSTOM1 || op == GGML_OP_MAP_CUSTOM2 || op == GGML_OP_MAP_CUSTOM3 ||
-           op == GGML_OP_CUSTOM || op == GGML_OP_OPT_STEP_ADAMW || op == GGML_OP_OPT_STEP_SGD;
+    return ops::runs_callers_function(op) || op == GGML_OP_OPT_STEP_ADAMW ||
+           op == GGML_OP_OPT_STEP_SGD;
 }
 
 // ---- rows --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ops/catalogue.hpp"
+#include "ops/custom.hpp"
 
 namespace heddle::sim {
 namespace {
@@ -149,14 +150,6 @@ std::string names_of(const Field<Target> (&fields)[count]) {
 
 // ---- ops ---------------------------------------------------------------------------------------
 
-constexpr Op kCallersFunctions[] = {GGML_OP_MAP_CUSTOM1, GGML_OP_MAP_CUSTOM2, GGML_OP_MAP_CUSTOM3,
-                                    GGML_OP_CUSTOM};
-
-bool is_callers_function(Op op) {
-    return std::find(std::begin(kCallersFunctions), std::end(kCallersFunctions), op) !=
-           std::end(kCallersFunctions);
-}
-
 std::string upper(std::string_view word) {
     std::string result(word);
     std::transform(result.begin(), result.end(), result.begin(), [](char c) {
@@ -172,7 +165,10 @@ OpSet OpSet::all() {
     set.ops_.set();
     set.unary_.set();
     set.glu_.set();
-    for (const Op op : kCallersFunctions) set.ops_.reset(op);
+    for (int op = 0; op < GGML_OP_COUNT; ++op) {
+        if (ops::runs_callers_function(static_cast<Op>(op)))
+            set.ops_.reset(static_cast<std::size_t>(op));
+    }
     return set;
 }
 
@@ -197,7 +193,7 @@ Result<> OpSet::apply(std::string_view word) {
     if (value && name == "NONE") return *this = {}, ok();
     for (const OpInfo& op : all_ops()) {
         if (op.name != name) continue;
-        if (value && is_callers_function(op.id)) {
+        if (value && ops::runs_callers_function(op.id)) {
             return invalid("ops: ", name, " calls a function that only the processor can call");
         }
         return set(op.id, value), ok();
