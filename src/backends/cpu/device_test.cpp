@@ -6,13 +6,13 @@
 #include <set>
 #include <string>
 
-#include "backends/cpu/extras.hpp"
 #include "backends/cpu/hbm_buffer.hpp"
 #include "backends/cpu/isa.hpp"
 #include "core/test_context.hpp"
 #include "ggml-cpu.h"
 #include "heddle/cpu.h"
 #include "heddle/heddle.h"
+#include "simd/extensions.hpp"
 
 namespace heddle::cpu {
 namespace {

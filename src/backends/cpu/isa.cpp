@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "backends/cpu/extras.hpp"
+#include "simd/extensions.hpp"
 
 #if defined(__linux__) && defined(__aarch64__)
 #include <sys/prctl.h>

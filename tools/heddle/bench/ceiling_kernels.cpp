@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "backends/cpu/dot/byte_products.hpp"
+#include "simd/byte_products.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::tool::bench::HWY_NAMESPACE {

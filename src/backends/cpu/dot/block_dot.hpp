@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cpu/dot/byte_products.hpp"
 #include "backends/cpu/dot/dot.hpp"
 #include "backends/cpu/dot/lanes.hpp"
 #include "ggml-common.h"
+#include "simd/byte_products.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -8,9 +8,9 @@
 #endif
 
 #include "backends/cpu/dot/block_dot.hpp"
-#include "backends/cpu/dot/byte_products.hpp"
 #include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/stream.hpp"
+#include "simd/byte_products.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

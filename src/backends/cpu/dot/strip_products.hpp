@@ -12,8 +12,9 @@
 #define HEDDLE_CPU_DOT_STRIP_PRODUCTS_HPP
 #endif
 
-#include "backends/cpu/dot/byte_products.hpp"
 #include "backends/cpu/dot/strip_lanes.hpp"
+#include "simd/byte_products.hpp"
+#include "simd/opaque.hpp"
 
 #undef HEDDLE_HAS_CODE_STRIPS
 #define HEDDLE_HAS_CODE_STRIPS (HEDDLE_HAS_STRIPS && HEDDLE_HAS_BYTE_PRODUCTS)
@@ -85,14 +86,12 @@ struct DirectProducts {
 using PairLanes = hn::ScalableTag<std::int16_t>;
 using PairVec = hn::Vec<PairLanes>;
 
-/// a + b, here and now. Compilers would rather compute all products first and add them up later,
-/// for which there are not nearly enough registers.
+/// a + b. Compilers would rather compute all products first and add them up later, for which there
+/// are not nearly enough registers.
 template <class V>
-HWY_INLINE V add_now(V a, V b) {
+HWY_INLINE V add_opaque(V a, V b) {
     V sum = hn::Add(a, b);
-#if defined(__GNUC__)
-    asm("" : "+v"(sum.raw));
-#endif
+    opaque(sum);
     return sum;
 }
 
@@ -153,7 +152,7 @@ struct PairProducts {
                     for (int v = 0; v < kCodeVectors; ++v) {
                         const auto words = multiply_pairs(pairs[c][v], hn::Set(PairLanes(), 1));
                         WordVec& to = sum[begin + c][v];
-                        to = add_now(first == 0 ? initial(begin + c) : to, words);
+                        to = add_opaque(first == 0 ? initial(begin + c) : to, words);
                     }
                 }
             }
@@ -173,7 +172,7 @@ private:
                 const auto other = hn::Set(WordLanes(), columns[u * kCodeColumns + c]);
                 for (int v = 0; v < kCodeVectors; ++v) {
                     const auto products = multiply_bytes(bytes[v], other);
-                    pairs[c][v] = u == 0 ? products : add_now(pairs[c][v], products);
+                    pairs[c][v] = u == 0 ? products : add_opaque(pairs[c][v], products);
                 }
             }
         }
@@ -215,8 +214,8 @@ struct WideProducts {
                 const auto for_even = pairs(c), for_odd = pairs(kCodeColumns + c);
                 for (int v = 0; v < kCodeVectors; ++v) {
                     const auto first = multiply_pairs(even[v], for_even);
-                    sum[c][v] = u == 0 ? first : add_now(sum[c][v], first);
-                    sum[c][v] = add_now(sum[c][v], multiply_pairs(odd[v], for_odd));
+                    sum[c][v] = u == 0 ? first : add_opaque(sum[c][v], first);
+                    sum[c][v] = add_opaque(sum[c][v], multiply_pairs(odd[v], for_odd));
                 }
             }
         }

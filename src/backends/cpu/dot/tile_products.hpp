@@ -11,6 +11,7 @@
 
 #include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
+#include "simd/opaque.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -55,24 +56,11 @@ struct Piece {
     std::int64_t at;  ///< the first row's place in the results
 };
 
-/// Lets the compiler keep `value` in a register. It would rather load it again for each product,
-/// and then loads take longer than products.
+/// `value`, in a register: loaded again for each product, it would take longer than the products.
 template <bool kHold>
 HWY_INLINE Vec held(Vec value) {
-#if defined(__GNUC__) && HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
-    if constexpr (kHold) asm("" : "+v"(value.raw));
-#endif
+    if constexpr (kHold) opaque(value);
     return value;
-}
-
-/// Lets the compiler go on from this pointer, rather than turn what is reached from it into more
-/// pointers than there are registers.
-HWY_INLINE void go_on_from(const std::byte*& pointer) {
-#if defined(__GNUC__)
-    asm("" : "+r"(pointer));
-#else
-    (void)pointer;
-#endif
 }
 
 /// The sum of the lanes of each of four vectors. Lanes are added in the same order for all.
@@ -131,7 +119,7 @@ HWY_INLINE Vec load_busily(Lanes lanes, const Bf16* from) {
         kNone, kNone, 0, 1, kNone, kNone, 2,  3,  kNone, kNone, 4,  5,  kNone, kNone, 6,  7,
         kNone, kNone, 8, 9, kNone, kNone, 10, 11, kNone, kNone, 12, 13, kNone, kNone, 14, 15};
     const auto* places = reinterpret_cast<const std::byte*>(kPlaces);
-    go_on_from(places);  // loaded each time: there is no register left for them
+    opaque(places);  // loaded each time: there is no register left for them
     const auto as_bytes = [](const void* at) { return static_cast<const std::uint8_t*>(at); };
     const auto eight = hn::LoadDup128(bytes, as_bytes(from));
     return hn::BitCast(lanes, hn::TableLookupBytesOr0(eight, hn::Load(bytes, as_bytes(places))));
@@ -242,7 +230,7 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
     TileRows near{from, piece.pitch, 3 * piece.pitch}, far = near;
     far.first += piece.next;
     for (; i < whole; i += step) {
-        go_on_from(near.first);
+        opaque(near.first);
         Vec a[kRows];
         HWY_UNROLL(4)
         for (int r = 0; r < kRows; ++r) a[r] = near.template load<T, kHold>(lanes, r);
@@ -251,7 +239,7 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
         for (int c = 0; c < kColumns; ++c) {
             const Vec value = held<kHold>(hn::LoadU(lanes, b[c] + i));
             // One by one between the products, so that they do not wait for each other.
-            go_on_from(far.first);
+            opaque(far.first);
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) {
                 if (kFetch && r * kColumns / kRows == c) fetch_soon(far.at(r));

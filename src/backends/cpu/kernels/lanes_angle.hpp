@@ -27,9 +27,9 @@ struct AngleConstants {
     /// For loops over many vectors.
     static AngleConstants held() {
         AngleConstants c;
-        for (float& part : c.pi.parts) hold(part);
+        for (float& part : c.pi.parts) opaque(part);
         for (float* value : {&c.per_pi, &c.magic, &c.half, &c.p4, &c.p3, &c.p2, &c.p1, &c.limit}) {
-            hold(*value);
+            opaque(*value);
         }
         return c;
     }

@@ -86,7 +86,7 @@ struct GeluErfConstants {
     /// For loops over many vectors.
     static GeluErfConstants held() {
         GeluErfConstants c;
-        for (float* value : {&c.per_z, &c.most, &c.least, &c.magic}) hold(*value);
+        for (float* value : {&c.per_z, &c.most, &c.least, &c.magic}) opaque(*value);
         return c;
     }
 };

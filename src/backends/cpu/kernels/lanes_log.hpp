@@ -43,7 +43,7 @@ struct LogConstants {
     /// For loops over many vectors.
     static LogConstants held() {
         LogConstants c;
-        for (float* value : {&c.ln2, &c.p2, &c.p1, &c.p0, &c.one}) hold(*value);
+        for (float* value : {&c.ln2, &c.p2, &c.p1, &c.p0, &c.one}) opaque(*value);
         return c;
     }
 };
@@ -76,7 +76,7 @@ struct LogConstants {
         LogConstants c;
         for (float* value :
              {&c.ln2, &c.p7, &c.p6, &c.p5, &c.p4, &c.p3, &c.p2, &c.p1, &c.p0, &c.one}) {
-            hold(*value);
+            opaque(*value);
         }
         return c;
     }
@@ -154,7 +154,7 @@ struct SoftplusConstants {
         SoftplusConstants c;
         for (float* value :
              {&c.least, &c.log2e, &c.ln2, &c.magic, &c.p2, &c.p1, &c.fifteen, &c.whole}) {
-            hold(*value);
+            opaque(*value);
         }
         return c;
     }
@@ -189,7 +189,8 @@ struct SoftplusConstants {
 
     static SoftplusConstants held() {
         SoftplusConstants c;
-        for (float* value : {&c.p8, &c.p7, &c.p6, &c.p5, &c.p4, &c.p3, &c.p2, &c.p1}) hold(*value);
+        for (float* value : {&c.p8, &c.p7, &c.p6, &c.p5, &c.p4, &c.p3, &c.p2, &c.p1})
+            opaque(*value);
         return c;
     }
 };

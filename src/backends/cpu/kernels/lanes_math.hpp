@@ -12,6 +12,8 @@
 #include <hwy/highway.h>
 #include <math.h>  // the C functions: the inline ones of <cmath> would be compiled per instruction set
 
+#include "simd/opaque.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -94,19 +96,6 @@ HWY_INLINE hn::Vec512<float> look_up(const float (&table)[32], hn::Vec512<std::u
 }
 #endif
 
-/// Keeps the compiler from knowing what `value` is, where there are 32 registers. A known constant
-/// is loaded from memory for every vector, which takes longer than computing with it; an unknown
-/// one stays in a register, or with fewer of them drives results of the loop out of theirs.
-HWY_INLINE void hold(float& value) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    asm("" : "+x"(value));
-#elif HWY_ARCH_ARM_A64
-    asm("" : "+w"(value));
-#else
-    static_cast<void>(value);
-#endif
-}
-
 /// What 2^t is computed with: 2^t = 2^n 2^r, with a whole number n and r from -1/2 to 1/2, or from
 /// 0 to 1 where there are instructions for that.
 struct PowerConstants {
@@ -126,10 +115,10 @@ struct PowerConstants {
     static PowerConstants held() {
         PowerConstants c;
 #if !(HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86)
-        hold(c.least);
-        hold(c.magic);
+        opaque(c.least);
+        opaque(c.magic);
 #endif
-        for (float* value : {&c.p5, &c.p4, &c.p3, &c.p2, &c.p1, &c.one, &c.log2e}) hold(*value);
+        for (float* value : {&c.p5, &c.p4, &c.p3, &c.p2, &c.p1, &c.one, &c.log2e}) opaque(*value);
         return c;
     }
 };
@@ -190,7 +179,7 @@ struct ExpConstants {
         ExpConstants c;
         for (float* value :
              {&c.least, &c.most, &c.log2e, &c.magic, &c.ln2, &c.p5, &c.p4, &c.p3, &c.p2, &c.one}) {
-            hold(*value);
+            opaque(*value);
         }
         return c;
     }

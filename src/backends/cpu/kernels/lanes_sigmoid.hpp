@@ -78,11 +78,11 @@ struct GrowthConstants {
         GrowthConstants c{.k = k, .least = -64 / k, .most = kOverflow / k};
         if (!(k > 0)) c.least = kOverflow / k, c.most = -64 / k;  // no limits if k is 0, or -0
 #if HWY_TARGET <= HWY_AVX3
-        for (float* value : {&c.b, &c.q}) hold(*value);
+        for (float* value : {&c.b, &c.q}) opaque(*value);
 #else
-        for (float* value : {&c.p3, &c.p2, &c.p1}) hold(*value);
+        for (float* value : {&c.p3, &c.p2, &c.p1}) opaque(*value);
 #endif
-        for (float* value : {&c.k, &c.least, &c.most, &c.magic, &c.one}) hold(*value);
+        for (float* value : {&c.k, &c.least, &c.most, &c.magic, &c.one}) opaque(*value);
         return c;
     }
 };

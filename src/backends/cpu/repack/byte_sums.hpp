@@ -8,7 +8,7 @@
 #define HEDDLE_CPU_REPACK_BYTE_SUMS_HPP
 #endif
 
-#include "backends/cpu/dot/byte_products.hpp"
+#include "simd/byte_products.hpp"
 
 #undef HEDDLE_HAS_REPACK
 #if HEDDLE_HAS_BYTE_PRODUCTS && (!HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX2)

@@ -168,7 +168,7 @@ struct WholeMultiplying {
         HWY_UNROLL(4)
         for (int c = 0; c < kColumns; ++c) {
             const auto products = multiply_bytes(codes, hn::Set(WordLanes(), four[c]));
-            pairs[c] = unit % kUnits == 0 ? products : add_now(pairs[c], products);
+            pairs[c] = unit % kUnits == 0 ? products : add_opaque(pairs[c], products);
         }
     }
 
@@ -178,7 +178,7 @@ struct WholeMultiplying {
         HWY_UNROLL(4)
         for (int c = 0; c < kColumns; ++c) {
             const auto scaled = multiply_pairs(pairs[c], scale);
-            words[c] = kGroup == 0 ? scaled : add_now(words[c], scaled);
+            words[c] = kGroup == 0 ? scaled : add_opaque(words[c], scaled);
         }
         if constexpr (kGroup == kLastGroup) finish(scales);
     }

@@ -9,6 +9,7 @@
 #include "backends/cpu/dot/strip_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
+#include "simd/opaque.hpp"
 
 /// Few queries and many keys: the keys are what takes time, so each is read once for several
 /// queries.
@@ -48,16 +49,6 @@ constexpr hn::ScalableTag<float> kLanes;
 using V = hn::Vec<decltype(kLanes)>;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
 constexpr std::int64_t kPair = 2 * kVector;
-
-/// Keeps a vector that was read in a register. Compilers would read it again for each use, and
-/// processors multiply vectors faster than they read them.
-HWY_INLINE void keep(V& v) {
-#if HWY_ARCH_X86
-    asm("" : "+v"(v.raw));
-#else
-    static_cast<void>(v);
-#endif
-}
 
 // ---- products ----------------------------------------------------------------------------------
 
@@ -113,7 +104,7 @@ HWY_INLINE void score_few(const Panel& block, std::int64_t j, const std::byte* c
         HWY_UNROLL(4)
         for (int q = 0; q < kQueries; ++q) {
             V y = hn::LoadU(kLanes, query(q) + at);
-            keep(y);
+            opaque(y);  // or it is read again for each use, which takes longer than a product
             HWY_UNROLL(8)
             for (int r = 0; r < kRows; ++r) {
                 sums[q * kRows + r] = hn::MulAdd(x[r], y, sums[q * kRows + r]);

@@ -12,7 +12,8 @@
 #include <cstdint>
 
 #include "backends/cpu/dot/strip_lanes.hpp"
-#include "backends/cpu/extras.hpp"
+#include "simd/extensions.hpp"
+#include "simd/opaque.hpp"
 
 #if HEDDLE_HAS_STRIPS
 HWY_BEFORE_NAMESPACE();
@@ -39,9 +40,7 @@ struct PairedWords {
                                         Ints& rest) {
         const auto numbers = hn::BitCast(kWords, hn::Set(kSums, pair));
         sum = hn::ReorderWidenMulAccumulate(kSums, words, numbers, sum, rest);
-#if HWY_ARCH_X86
-        asm("" : "+v"(sum.raw));  // or compilers add products up later, and run out of registers
-#endif
+        opaque(sum);  // or compilers add products up later, and run out of registers
         return sum;
     }
 };

@@ -1,10 +1,10 @@
 // Products of bytes, summed four at a time: what Highway has no name for. Included once per
 // instruction set, inside a file that is compiled by foreach_target.h.
-#if defined(HEDDLE_CPU_DOT_BYTE_PRODUCTS_HPP) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEDDLE_CPU_DOT_BYTE_PRODUCTS_HPP
-#undef HEDDLE_CPU_DOT_BYTE_PRODUCTS_HPP
+#if defined(HEDDLE_SIMD_BYTE_PRODUCTS_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEDDLE_SIMD_BYTE_PRODUCTS_HPP
+#undef HEDDLE_SIMD_BYTE_PRODUCTS_HPP
 #else
-#define HEDDLE_CPU_DOT_BYTE_PRODUCTS_HPP
+#define HEDDLE_SIMD_BYTE_PRODUCTS_HPP
 #endif
 
 #include <hwy/highway.h>
@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cpu/extras.hpp"
+#include "simd/extensions.hpp"
 
 #undef HEDDLE_HAS_BYTE_PRODUCTS
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4) || (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON)

@@ -1,4 +1,4 @@
-#include "backends/cpu/extras.hpp"
+#include "simd/extensions.hpp"
 
 #if defined(__linux__) && defined(__aarch64__)
 #include <asm/hwcap.h>
