@@ -49,7 +49,7 @@ test-cuda: setup ## build the CUDA backend, and check the device of this machine
 bench: build ## build and run the benchmarks
 	@scripts/bench $(BUILD)
 
-lint: setup ## check layout and run clang-tidy
+lint: setup ## check rules and layout, and run clang-tidy
 	@scripts/lint $(BUILD)
 
 format: ## lay out the sources with clang-format

@@ -1,0 +1,89 @@
+"""Words of the field, and none about the place where this was written."""
+import re
+
+FOLDERS = ("src", "include", "docs")
+READABLE = re.compile(r'\.(c|h|cpp|hpp|cu|cuh|comp|glsl|md|html|txt|cmake)$')
+ROW = re.compile(r'^\|(?P<ours>[^|]*`[^|]*)\|(?P<field>[^|]*)\|(?P<where>[^|]*)\|$')
+REMEDY = "use the word of the field ({}), see the glossary in CONTRIBUTING.md"
+
+# Paths of a person's machine, and words about how a change came about.
+WORKPLACE = re.compile(
+    r'(?<![\w.}$])/(?:work|home/\w+|root|Users/\w+)/'
+    r'|\b(?:worktrees?|(?:sub)?agents?|chat ?bots?|AI assistants?)\b'
+    r'|\bissues? #?\d+\b', re.IGNORECASE)
+HINTS = ("/work/", "/home/", "/root/", "/users/", "worktree", "agent", "chatbot", "chat bot", "assistant", "issue")
+
+
+def plain(text):
+    """Lower-case words one space apart: comments flow on, and names fall into the words they are made of."""
+    text = re.sub(r'\n\s*(?:///?<?|\*|#)?\s*', ' ', text)
+    text = re.sub(r'(?<=[a-z0-9])(?=[A-Z])|[_-]+', ' ', text)
+    return re.sub(r'\s+', ' ', text).lower()
+
+
+def glossary(tree):
+    """(line, word of ours, word of the field, folders) for each row of the table in CONTRIBUTING.md."""
+    in_table = False
+    for number, line in enumerate(tree.file("CONTRIBUTING.md").lines, 1):
+        if line.startswith("#"):
+            in_table = line.strip() == "## Glossary"
+        row = ROW.match(line) if in_table else None
+        if row:
+            where = re.findall(r'`([^`]+)`', row["where"]) or FOLDERS
+            for word in re.findall(r'`([^`]+)`', row["ours"]):
+                yield number, word, row["field"].strip(), where
+
+
+def pattern_of(word):
+    end = r'(?:e?s)?\b' if word[-1].isalnum() else ''
+    words = re.escape(plain(word))
+    return re.compile((r'(?<!micro )' if word == "panel" else '') + r'\b' + words + end)
+
+
+def check_words(tree):
+    text = {}
+    for file in tree.files(*FOLDERS):
+        if READABLE.search(file.path):
+            text[file.path] = plain(file.path + "\n" + file.text)
+    found, first, instead = {}, {}, {}
+    for _, word, field, where in glossary(tree):
+        pattern, needle = pattern_of(word), plain(word)
+        instead[word,] = field
+        for path, words in text.items():
+            if needle not in words or not any(path.startswith(folder + "/") for folder in where):
+                continue
+            if count := len(pattern.findall(words)):
+                found[word,] = found.get((word,), 0) + count
+                first.setdefault((word,), []).append(path)
+    allowed = tree.counts("words.txt")
+    for key in allowed:
+        if key not in instead:
+            tree.fail("scripts/check.d/words.txt", 1, f"'{key[0]}' is not in the glossary", "take its row out")
+
+    def excess(key, count, limit):
+        path = first[key][0]
+        line = line_of(tree.file(path), pattern_of(key[0]))
+        others = f" and {len(first[key]) - 1} more files" if len(first[key]) > 1 else ""
+        tree.fail(path, line, f"'{key[0]}' stands {count} times in this{others}, {limit} so far",
+                  REMEDY.format(instead[key]))
+    tree.compare("words.txt", found, allowed, excess)
+
+
+def line_of(file, pattern):
+    for number in range(len(file.lines)):
+        if pattern.search(plain("\n".join(file.lines[number:number + 2]))):
+            return number + 1
+    return 1
+
+
+def check_workplace(tree):
+    for file in tree.files(*sorted({path.split("/")[0] for path in tree.paths})):
+        if file.path.startswith("scripts/check.d/"):
+            continue
+        lower = file.text.lower()
+        if not any(hint in lower for hint in HINTS):
+            continue
+        for match in WORKPLACE.finditer(file.text):
+            line = file.text.count("\n", 0, match.start()) + 1
+            tree.fail(file.path, line, f"'{match.group()}' says where or how this was written",
+                      "say it without, or leave it out")

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Breaks each rule of scripts/check on purpose, in a temporary copy of the tree, and expects to be told where,
+which rule it was and what to do."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+PARTS = ("src", "include", "tools", "bench", "examples", "tests", "docs", "scripts", "cmake")
+FILES = (".clang-format", "CONTRIBUTING.md", "README.md")
+
+
+def copy_tree(to):
+    skipped = shutil.ignore_patterns("data", "__pycache__", "build*")
+    for part in PARTS:
+        shutil.copytree(ROOT / part, to / part, ignore=skipped)
+    for name in FILES:
+        shutil.copy(ROOT / name, to / name)
+
+
+class Copy:
+    def __init__(self):
+        self._directory = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self._directory.name)
+        copy_tree(self.root)
+
+    def append(self, path, text):
+        """Adds text to a file, which may be new; gives the number of its first line."""
+        file = self.root / path
+        before = file.read_text() if file.exists() else ""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(before + text)
+        return before.count("\n") + 1
+
+    def replace(self, path, old, new):
+        file = self.root / path
+        text = file.read_text()
+        assert old in text, (path, old)
+        file.write_text(text.replace(old, new, 1))
+
+    def check(self, *arguments):
+        done = subprocess.run([sys.executable, self.root / "scripts" / "check", *arguments],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def close(self):
+        self._directory.cleanup()
+
+
+class AnUnchangedTree(unittest.TestCase):
+    def test_keeps_all_rules(self):
+        copy = Copy()
+        self.addCleanup(copy.close)
+        status, output = copy.check()
+        self.assertEqual(status, 0, output)
+
+
+class ABrokenRule(unittest.TestCase):
+    """All rules are broken in one copy, each in files of its own, and found in one run."""
+
+    @classmethod
+    def setUpClass(cls):
+        copy = cls.copy = Copy()
+        cls.upward = copy.append("src/core/context.cpp", '#include "sched/scheduler.hpp"\n')
+        cls.across = copy.append("src/backends/blas/device.cpp", '#include "backends/cpu/plan.hpp"\n')
+        cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_data.hpp"\n')
+        copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n')
+        copy.append("src/stray/stray.cpp", "int stray;\n")
+        copy.append("src/quant/long.cpp", "int x;\n" * 401)
+        copy.append("src/quant/endless.cpp", "int x;\n" * 801)
+        copy.append("src/quant/long_function.cpp", "int long_one(int x) {\n" + "    ++x;\n" * 60 + "}\n")
+        copy.append("src/quant/endless_function.cpp", "int endless_one(int x) {\n" + "    ++x;\n" * 120 + "}\n")
+        cls.getenv = copy.append("src/runtime/status.cpp", 'const char* home = std::getenv("HOME");\n')
+        cls.exit = copy.append("src/runtime/event.cpp", "void stop() { std::abort(); }\n")
+        cls.print = copy.append("src/runtime/device.cpp", 'void say() { std::printf("hello"); }\n')
+        cls.asm = copy.append("src/quant/traits.cpp", 'void wait() { asm volatile(""); }\n')
+        cls.more = copy.append("src/backends/cpu/repack/byte_sums.hpp", "auto y = _mm256_abs_epi8(x);\n")
+        cls.path = copy.append("docs/tour.md", "It is in /home/" + "somebody/heddle.\n")
+        cls.origin = copy.append("src/gguf/value.cpp", "// Written for issue " + "7.\n")
+        cls.table = copy.append("src/gguf/reader.hpp", "// | a | b | | - | - |\n")
+        cls.wide = copy.append("src/gguf/writer.hpp", "// " + "wide " * 25 + "\n")
+        copy.replace(".clang-format", "ReflowComments: false", "ReflowComments: true")
+        cls.word = copy.append("src/core/type.cpp", "// What comes next is asked\n// for ahead.\n")
+        cls.name = copy.append("src/core/hash_set.hpp", "struct MeetingPlace;\n")
+        cls.status, cls.output = copy.check()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.copy.close()
+
+    def told(self, path, line, rule, *words):
+        """A message begins with the place and the rule, and holds the words."""
+        begin = f"{path}:{line}: [{rule}] "
+        lines = [text for text in self.output.splitlines() if text.startswith(begin)]
+        self.assertTrue(any(all(word in text for word in words) for text in lines),
+                        f"nothing begins with '{begin}' and has {words}:\n{self.output}")
+
+    def test_fails_the_run(self):
+        self.assertEqual(self.status, 1, self.output)
+
+    def test_of_layers_is_told_for_an_include_of_a_higher_layer(self):
+        self.told("src/core/context.cpp", self.upward, "layers", "src/sched/scheduler.hpp", "move what both need")
+
+    def test_of_layers_is_told_for_an_include_of_another_backend(self):
+        self.told("src/backends/blas/device.cpp", self.across, "layers", "src/backends/cpu")
+
+    def test_of_layers_is_told_for_an_include_of_test_code(self):
+        self.told("src/quant/simple.cpp", self.for_tests, "layers", "which is for tests")
+
+    def test_of_layers_is_told_for_a_backend_without_a_row(self):
+        self.told("src/backends/newcomer/device.cpp", 1, "layers", "layers.txt")
+
+    def test_of_layers_is_told_for_a_folder_that_is_no_layer(self):
+        self.told("src/stray/stray.cpp", 1, "layers", "no layer", "give it a row")
+
+    def test_of_file_size_is_told_above_the_aim(self):
+        self.told("src/quant/long.cpp", 401, "file-size", "401 lines", "split it")
+
+    def test_of_file_size_is_told_above_the_limit(self):
+        self.told("src/quant/endless.cpp", 801, "file-size", "the limit is 800")
+
+    def test_of_function_size_is_told_above_the_aim(self):
+        self.told("src/quant/long_function.cpp", 1, "function-size", "long_one has 62 lines", "split it")
+
+    def test_of_function_size_is_told_above_the_limit(self):
+        self.told("src/quant/endless_function.cpp", 1, "function-size", "the limit is 120")
+
+    def test_of_places_is_told_for_the_environment(self):
+        self.told("src/runtime/status.cpp", self.getenv, "places", "'getenv'", "pass the value down")
+
+    def test_of_places_is_told_for_an_end_of_the_process(self):
+        self.told("src/runtime/event.cpp", self.exit, "places", "'exit'", "return a Result")
+
+    def test_of_places_is_told_for_printing(self):
+        self.told("src/runtime/device.cpp", self.print, "places", "'print'", "log_line()")
+
+    def test_of_places_is_told_for_assembly(self):
+        self.told("src/quant/traits.cpp", self.asm, "places", "'machine'", "src/simd")
+
+    def test_of_places_is_told_for_one_more_intrinsic_than_there_was(self):
+        self.told("src/backends/cpu/repack/byte_sums.hpp", self.more, "places", "'machine'", "allowed")
+
+    def test_of_the_workplace_is_told_for_a_path_of_a_machine(self):
+        self.told("docs/tour.md", self.path, "workplace", "leave it out")
+
+    def test_of_the_workplace_is_told_for_the_number_of_a_task(self):
+        self.told("src/gguf/value.cpp", self.origin, "workplace", "leave it out")
+
+    def test_of_comments_is_told_for_a_reflowed_table(self):
+        self.told("src/gguf/reader.hpp", self.table, "comments", "a row per line")
+
+    def test_of_comments_is_told_for_wide_ones(self):
+        self.told("src/gguf/writer.hpp", self.wide, "comments", "the limit is 100")
+
+    def test_of_the_layout_is_told_where_comments_would_be_reflowed(self):
+        self.told(".clang-format", 1, "clang-format", "ReflowComments: false")
+
+    def test_of_words_is_told_for_a_phrase_over_two_lines(self):
+        self.assertIn("'asked for ahead' stands 2 times", self.output)
+
+    def test_of_words_is_told_for_a_part_of_a_name(self):
+        self.assertRegex(self.output, r"\[words\] 'meeting' stands \d+ times .*barrier.*glossary")
+
+
+class ACountThatFell(unittest.TestCase):
+    def setUp(self):
+        self.copy = Copy()
+        self.addCleanup(self.copy.close)
+        self.copy.replace("scripts/check.d/words.txt", "   1  asked for ahead", "  12  asked for ahead")
+        self.copy.replace("scripts/check.d/words.txt", "# times  word\n", "# times  word\n   5  meets nobody ever\n")
+
+    def test_is_noted_and_written_down_when_asked(self):
+        self.copy.replace("scripts/check.d/words.txt", "   5  meets nobody ever\n", "")
+        status, output = self.copy.check("--only", "words")
+        self.assertEqual(status, 0, output)
+        self.assertIn("note: 1 counts in scripts/check.d/words.txt can be lower", output)
+        self.assertEqual(self.copy.check("--only", "words", "--tighten")[0], 0)
+        self.assertIn("\n   1  asked for ahead\n", (self.copy.root / "scripts/check.d/words.txt").read_text())
+
+    def test_of_a_word_without_a_row_in_the_glossary_is_refused(self):
+        status, output = self.copy.check("--only", "words")
+        self.assertEqual(status, 1, output)
+        self.assertIn("'meets nobody ever' is not in the glossary", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
