@@ -142,7 +142,7 @@ TEST_F(Tensors, CountTheirElementsByIndex) {
     EXPECT_EQ(i2, 4);
     EXPECT_EQ(i3, 3);
     ggml_unravel_index(t, 1, nullptr, nullptr, &i2, nullptr);
-    EXPECT_EQ(i2, 0) << "what nobody wants is left out";
+    EXPECT_EQ(i2, 0) << "NULL leaves an index out";
 }
 
 TEST_F(Tensors, ThatAreNotThereAreNamedByEveryQuestion) {

@@ -45,11 +45,24 @@ TEST_F(OutsideView, IsRefusedByTheGraphAllocatorUntilItsRootHasMemory) {
     const std::unique_ptr<ggml_gallocr, Release<ggml_gallocr_free>> allocator(
         ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
     const auto allocate_graph = [&] { return ggml_gallocr_alloc_graph(allocator.get(), graph); };
+    EXPECT_TRUE(ggml_gallocr_reserve(allocator.get(), graph)) << "it only measures";
     EXPECT_FALSE(allocate_graph());
     EXPECT_THAT(heddle_last_error(), HasSubstr(kWhy));
-    EXPECT_EQ(result->data, nullptr);
+    EXPECT_EQ(result->data, nullptr) << "all or nothing";
     expect_right_with_memory(allocate_graph,
                              [&] { return ggml_backend_graph_compute(cpu.get(), graph); });
+}
+
+TEST_F(OutsideView, IsFineWithMemoryOfTheProgramAndWhereThereIsNothingToRead) {
+    const std::unique_ptr<ggml_gallocr, Release<ggml_gallocr_free>> allocator(
+        ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
+    ggml_tensor* empty = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, 8, 0);
+    ggml_cgraph* of_nothing =
+        graph_of(ggml_scale(context.get(), ggml_view_tensor(context.get(), empty), 2));
+    EXPECT_TRUE(ggml_gallocr_alloc_graph(allocator.get(), of_nothing)) << heddle_last_error();
+    std::vector<float> memory(64);
+    root->data = view->data = memory.data();
+    EXPECT_TRUE(ggml_gallocr_alloc_graph(allocator.get(), graph)) << heddle_last_error();
 }
 
 TEST_F(OutsideView, IsRefusedByTheSchedulerUntilItsRootHasMemory) {

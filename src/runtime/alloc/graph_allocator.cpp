@@ -48,8 +48,8 @@ private:
     std::vector<Tensor*> tensors_;
 };
 
-/// Whether nothing can be read from a view of what has no memory. Views of views, which only
-/// somebody's own code makes, may still get the memory of theirs.
+/// Whether nothing can be read from a view of what has no memory. Views of views, which are made
+/// by hand, may still get the memory of theirs.
 bool is_homeless(const Tensor& view) {
     return view.data == nullptr && view.view_src->view_src == nullptr && !is_empty(view);
 }

@@ -390,36 +390,6 @@ TEST(GraphAllocator, TensorsTheBackendRefusesAreAsTheyWere) {
     EXPECT_TRUE(c.allocator->allocate(graph.graph()));
 }
 
-TEST(GraphAllocator, AViewOfATensorOutsideTheGraphNeedsOneWithMemory) {
-    Case c;
-    Tensor* root = c.floats(8);
-    ggml_set_name(root, "root");
-    Tensor* view = ggml_view_tensor(c.context(), root);
-    ggml_set_name(view, "view");
-    Tensor* result = ggml_scale(c.context(), view, 2);
-    Graph& graph = c.expand(result);
-    EXPECT_TRUE(c.allocator->reserve(graph, nullptr, nullptr)) << "room can be made before the root has its own";
-    const auto refused = c.allocator->allocate(graph);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().message,
-              "placing 'view' f32[8,1,1,1]: 'root' f32[8,1,1,1], which it is a view of, is not in "
-              "the graph and has no memory");
-    EXPECT_EQ(result->buffer, nullptr) << "all or nothing";
-
-    float memory[8];
-    root->data = memory;  // of the program's own
-    EXPECT_TRUE(c.allocator->allocate(graph));
-    EXPECT_NE(result->buffer, nullptr);
-}
-
-TEST(GraphAllocator, AnEmptyViewOfATensorOutsideTheGraphNeedsNone) {
-    Case c;
-    Tensor* root = ggml_new_tensor_2d(c.context(), GGML_TYPE_F32, 8, 0);
-    const auto placed = c.allocator->allocate(
-        c.expand(ggml_scale(c.context(), ggml_view_tensor(c.context(), root), 2)));
-    EXPECT_TRUE(placed) << placed.error().message;
-}
-
 TEST(GraphAllocator, TensorsOfNoBytesHaveAnAddress) {
     Case c;
     Tensor* y = ggml_scale(c.context(), c.floats(0), 2);

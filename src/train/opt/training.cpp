@@ -106,7 +106,7 @@ Result<Phase> ggml_opt_context::next_phase(bool backward) const {
     return is_due ? params_.build_type : GGML_OPT_BUILD_TYPE_GRAD;
 }
 
-/// Marks the scheduler as used, which other trainings and threads may share in turns.
+/// Marks the scheduler as used: other trainings may have it between two calls.
 Result<InUse::Use> ggml_opt_context::use_scheduler() const {
     auto use = params_.backend_sched->in_use.enter();
     if (use) [[likely]]
