@@ -141,6 +141,23 @@ TEST_P(Faulty, MoreMemoryThanThereIsIsRefusedWithItsSize) {
     EXPECT_NE(some, nullptr);
 }
 
+TEST_P(Faulty, TensorsThatAreNotInsideTheirBufferAreRefused) {
+    Chain chain;
+    const ggml_backend_ptr stream(ggml_backend_cuda_init(GetParam()));
+    const ggml_backend_buffer_ptr memory(
+        ggml_backend_alloc_ctx_tensors(chain.context.get(), stream.get()));
+    ASSERT_NE(memory, nullptr);
+    chain.write();
+    void* const data = chain.x->data;
+    chain.x->data = static_cast<char*>(data) + ggml_backend_buffer_get_size(memory.get());
+    EXPECT_EQ(ggml_backend_graph_compute(stream.get(), chain.graph), GGML_STATUS_FAILED);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("are not inside the buffer's"));
+    chain.x->data = data;
+    heddle_clear_error();
+    EXPECT_EQ(ggml_backend_graph_compute(stream.get(), chain.graph), GGML_STATUS_SUCCESS)
+        << heddle_last_error();
+}
+
 // ---- indices that point nowhere ----------------------------------------------------------------
 
 /// A graph of one node with indices in it.

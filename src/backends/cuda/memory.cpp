@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/root_buffer.hpp"
+
 namespace heddle::cuda {
 namespace {
 
@@ -112,8 +114,7 @@ bool CudaBuffer::copy(const Tensor& from, Tensor& to) {
 }
 
 CudaBuffer* buffer_of(const Tensor& tensor) {
-    return plugin::buffer_cast<CudaBuffer>(tensor.view_src != nullptr ? tensor.view_src->buffer
-                                                                      : tensor.buffer);
+    return plugin::buffer_cast<CudaBuffer>(root_buffer(tensor));
 }
 
 cudaError_t copy_pieces(Direction direction, std::byte* device, std::byte* host,
@@ -165,8 +166,7 @@ void PinnedBuffer::fill(std::size_t offset, std::size_t size, std::uint8_t value
 }
 
 bool PinnedBuffer::copy(const Tensor& from, Tensor& to) {
-    const ggml_backend_buffer_t source =
-        from.view_src != nullptr ? from.view_src->buffer : from.buffer;
+    const ggml_backend_buffer_t source = root_buffer(from);
     if (source == nullptr || !ggml_backend_buffer_is_host(source)) return false;
     std::memmove(to.data, from.data, byte_size(from));
     return true;

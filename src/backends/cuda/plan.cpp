@@ -31,6 +31,8 @@ Result<> check_place(const Board& board, const Tensor& tensor) {
     if (buffer == nullptr || &buffer->board() != &board || tensor.data == nullptr) {
         return invalid(describe(tensor), " is not in memory of ", board.name);
     }
+    const std::size_t size = byte_size(tensor);
+    HEDDLE_TRY(buffer->check_range(tensor, {0, size, 1, size, size}));
     if (is_aligned(tensor)) return ok();
     return invalid(describe(tensor), " at ", tensor.data, " is not aligned to its elements");
 }
