@@ -103,7 +103,7 @@ private:
 
     /// False if there is not enough memory.
     bool place() {
-        static GuardedMemory memory;
+        GuardedMemory& memory = guarded_memory();
         memory.reset();
         const bool at_end = !choices_.one_in(4);
         Filler filler(choices_);
@@ -141,7 +141,7 @@ private:
         Filler filler(choices_);
         for (Tensor* leaf : leafs_of(*graph_)) {
             if (leaf->buffer == nullptr || leaf->data == nullptr) continue;
-            if (ggml_nbytes(leaf) > GuardedMemory::kLargest) return {};  // takes too long to fill
+            if (ggml_nbytes(leaf) > kLargestPiece) return {};  // takes too long to fill
             const auto content = filler.content_of(*leaf, ggml_nbytes(leaf));
             ggml_backend_tensor_set(leaf, content.data(), 0, content.size());
         }

@@ -306,7 +306,7 @@ std::string change(gguf_context* file, Choices& choices, Trace& trace) {
 
 /// A copy that ends at an unreadable page: reading past the end is a crash, not luck.
 std::span<const std::byte> in_guarded_memory(std::span<const std::byte> bytes) {
-    static GuardedMemory memory;
+    GuardedMemory& memory = guarded_memory();
     memory.reset();
     std::byte* copy = memory.take(bytes.size(), 1, true);
     if (copy == nullptr) return bytes;

@@ -20,11 +20,6 @@
 namespace heddle::campaign {
 namespace {
 
-GuardedMemory& guarded_memory() {
-    static GuardedMemory memory;
-    return memory;
-}
-
 /// The memory that several tensors lie in.
 struct Block {
     std::span<const std::byte> content;  ///< as recorded; empty for a tensor that was not a root
