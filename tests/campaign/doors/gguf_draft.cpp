@@ -45,7 +45,7 @@ public:
     GgufDraft draft;
 };
 
-/// Names with what trips up readers: nothing, a NUL inside, all 63 letters, escape sequences.
+/// Texts with what trips up readers: a NUL inside, all 63 letters, escape sequences.
 std::string draw_text(Choices& choices, std::size_t number) {
     const std::string unique = std::to_string(number);
     switch (choices.below(8)) {
@@ -64,6 +64,13 @@ std::string draw_text(Choices& choices, std::size_t number) {
     }
 }
 
+/// The same for keys and tensors. Names end at a NUL for C callers, so files with one are refused.
+std::string draw_name(Choices& choices, std::size_t number) {
+    std::string name = draw_text(choices, number);
+    std::ranges::replace(name, '\0', '.');
+    return name;
+}
+
 void draw_elements(DraftWriter& out, Choices& choices, std::uint32_t type, std::uint64_t count) {
     for (std::uint64_t i = 0; i < count; ++i) {
         if (type == GGUF_TYPE_STRING) {
@@ -78,7 +85,7 @@ void draw_elements(DraftWriter& out, Choices& choices, std::uint32_t type, std::
 
 void draw_pair(DraftWriter& out, Choices& choices, std::size_t number) {
     out.begin_item();
-    out.text("length of a key", draw_text(choices, number));
+    out.text("length of a key", draw_name(choices, number));
     std::uint32_t type = choices.below(GGUF_TYPE_COUNT);
     out.field("type of a value", type);
     std::uint64_t count = 1;
@@ -109,7 +116,7 @@ const std::vector<std::uint32_t>& tensor_types() {
 std::size_t draw_tensor(DraftWriter& out, Choices& choices, std::size_t number,
                         std::uint64_t offset) {
     out.begin_item();
-    out.text("length of a name", draw_text(choices, number));
+    out.text("length of a name", draw_name(choices, number));
     const auto& types = tensor_types();
     const std::uint32_t type = types[choices.below(static_cast<std::uint32_t>(types.size()))];
     const auto dimensions = static_cast<std::uint32_t>(choices.between(1, 5) % 5);
