@@ -25,7 +25,7 @@ struct Block {
     std::span<const std::byte> content;  ///< as recorded; empty for a tensor that was not a root
     std::size_t size = 0;                ///< what its tensors claim
     std::span<std::byte> bytes;
-    fuzz::OwnedBuffer buffer;  ///< around them, if somebody is to know where they end
+    fuzz::OwnedBuffer buffer;  ///< around them, where their end is to be known
 };
 
 class NodeCase {
@@ -111,8 +111,8 @@ private:
 
     /// Tensors whose memory cannot be had get none. In buffers they get what they had when they
     /// were recorded, whatever they claim: who knows the buffer can see that it is not enough. What
-    /// had none gets none then: where a tensor has an address and no buffer, nobody but the caller
-    /// can know how much memory is there.
+    /// had none gets none then: where a tensor has an address and no buffer, only the caller can
+    /// know how much memory is there.
     void place(bool in_buffers) {
         GuardedMemory& memory = guarded_memory();
         memory.reset();
@@ -156,7 +156,7 @@ private:
         trace_.line(slot > 0 ? text("src", slot - 1) : "node", "->data moved by ", step);
     }
 
-    /// Somebody, who is returned, reads the node before it is computed.
+    /// A copy of the node, which is returned, reads it before it is computed.
     Tensor* add_in_wrong_order() {
         Tensor* reader = ggml_dup(context_, raw_->node);
         if (reader == nullptr) return nullptr;
