@@ -60,5 +60,20 @@ TEST_F(ViewsOfDeviceMemory, AreWrittenToFilesFromThere) {
     for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(numbers[i], values[i + 32]);
 }
 
+TEST_F(Misuse, AViewOfWhereItsRootOnceWasIsNotWritten) {
+    const Stream cpu(ggml_backend_cpu_init());
+    ggml_tensor* root = input();
+    Buffer before = allocate(cpu.get());
+    ggml_tensor* view = ggml_view_1d(context.get(), root, 32, 128);
+    ggml_set_i32(view, 1);
+    EXPECT_STREQ(heddle_last_error(), "");
+    root->buffer = nullptr, root->data = nullptr;
+    const Buffer after(ggml_backend_alloc_buffer(cpu.get(), 256));
+    ggml_backend_tensor_alloc(after.get(), root, ggml_backend_buffer_get_base(after.get()));
+    before.reset();
+    ggml_set_i32(view, 1);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("is not inside its buffer of 256 bytes"));
+}
+
 }  // namespace
 }  // namespace heddle::misuse

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "backends/host_memory_check.hpp"
 #include "core/boundary.hpp"
 #include "core/context.hpp"
 #include "core/half.hpp"
@@ -98,7 +99,9 @@ Result<> check(const Tensor* tensor) {
         return invalid("element access: tensor ", describe(*tensor), " is in memory of type ",
                        ggml_backend_buffer_name(root.buffer), ", which the CPU cannot read");
     }
-    return ok();
+    HostMemoryCheck host;
+    if (host.is_readable(*tensor)) return ok();
+    return invalid("element access: ", host.problem(*tensor, "tensor " + describe(*tensor)));
 }
 
 template <class T>
