@@ -33,14 +33,14 @@ namespace detail {
 bool has_sound_layout_slow(const Tensor& tensor, std::size_t* bytes);
 
 /// Whether the layout is of a kind for which nothing can overflow: not empty, extents below 2^28,
-/// strides below 2^34 bytes, fewer than 2^48 elements.
+/// strides below 2^34 bytes, at most 2^48 elements, as matrices of at most 2^32. One branch for all
+/// of it: what is 0 becomes very large when 1 is taken away.
 inline bool is_ordinary(const Tensor& t) {
-    const auto all = static_cast<std::uint64_t>(t.ne[0] | t.ne[1] | t.ne[2] | t.ne[3]);
-    const std::size_t steps = t.nb[0] | t.nb[1] | t.nb[2] | t.nb[3];
-    if (((all >> 28) | (steps >> 34)) != 0) return false;
-    std::int64_t elements = 0;
-    if (__builtin_mul_overflow(t.ne[0] * t.ne[1], t.ne[2] * t.ne[3], &elements)) return false;
-    return elements - 1 < (std::int64_t{1} << 48) - 1 && elements != 0;
+    const auto n = [&](int d) { return static_cast<std::uint64_t>(t.ne[d]); };
+    const std::uint64_t extents = n(0) | n(1) | n(2) | n(3);
+    const std::uint64_t steps = t.nb[0] | t.nb[1] | t.nb[2] | t.nb[3];
+    const std::uint64_t matrix = n(0) * n(1), matrices = n(2) * n(3);
+    return (extents >> 28 | steps >> 34 | (matrix - 1) >> 32 | (matrices - 1) >> 16) == 0;
 }
 
 /// `byte_size` of an ordinary layout.
@@ -58,7 +58,10 @@ inline std::size_t span_of_ordinary(const TypeInfo& info, const Tensor& t) {
 inline bool has_sound_layout(const Tensor& t, std::size_t* bytes) {
     const TypeInfo& info = detail::find_type(t.type);
     if (info.block == 0 || !detail::is_ordinary(t)) [[unlikely]] {
-        return detail::has_sound_layout_slow(t, bytes);
+        std::size_t counted = 0;  // not `bytes`, which can stay in a register then
+        const bool sound = detail::has_sound_layout_slow(t, &counted);
+        *bytes = counted;
+        return sound;
     }
     *bytes = detail::span_of_ordinary(info, t);
     if (info.block == 1) return true;

@@ -13,9 +13,11 @@ Extents extents_of(const Tensor& t) { return {t.ne[0], t.ne[1], t.ne[2], t.ne[3]
 Strides strides_of(const Tensor& t) { return {t.nb[0], t.nb[1], t.nb[2], t.nb[3]}; }
 
 Strides dense_strides(Type type, const Extents& extent) {
-    const TypeInfo& info = type_info(type);
-    const std::int64_t blocks = info.block <= 1 ? extent[0] * info.block : extent[0] / info.block;
-    Strides stride{info.bytes, info.bytes * static_cast<std::size_t>(blocks)};
+    const TypeInfo& info = detail::find_type(type);
+    // Blocks are powers of two; a removed type has none, and strides of 0.
+    const auto row = static_cast<std::size_t>(extent[0]) >>
+                     std::countr_zero(static_cast<std::size_t>(info.block) | std::size_t{1} << 63);
+    Strides stride{info.bytes, info.bytes * row};
     for (std::size_t d = 2; d < kMaxDims; ++d) {
         stride[d] = stride[d - 1] * static_cast<std::size_t>(extent[d - 1]);
     }
@@ -36,17 +38,20 @@ TensorSpec TensorSpec::view(const Tensor& tensor, int slot) {
 }
 
 Result<> check_extents(Type type, const Extents& extent) {
-    const TypeInfo& info = type_info(type);
+    const TypeInfo& info = detail::find_type(type);
     if (info.block == 0) {
         return invalid("type ", static_cast<int>(type), " (", info.name, ") cannot be used");
     }
     for (std::size_t d = 0; d < kMaxDims; ++d) {
         if (extent[d] < 0) return invalid("extent ", extent[d], " in dimension ", d);
     }
-    if (info.block != 1 && extent[0] % info.block != 0) {
+    if ((extent[0] & (info.block - 1)) != 0) {  // blocks are powers of two
         return invalid("rows of ", extent[0], " elements of type ", info.name,
                        " are not a multiple of its block size ", info.block);
     }
+    // The width of a product is at most the sum of the widths: that decides for all but monsters.
+    const auto width = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)); };
+    if (width(extent[0]) + width(extent[1]) + width(extent[2]) + width(extent[3]) < 48) return ok();
     std::int64_t elements = 1;
     std::size_t bytes = info.bytes;
     bool overflow = false;
@@ -93,14 +98,14 @@ std::size_t span_of(Type type, const std::int64_t* ne, const std::size_t* nb) {
     for (int d = 0; d < kMaxDims; ++d) {
         if (ne[d] <= 0) return 0;
     }
-    const TypeInfo& info = type_info(type);
+    const TypeInfo& info = detail::find_type(type);
     return info.block == 0 ? 0 : span_of(info, ne, nb);
 }
 
 }  // namespace
 
 bool detail::has_sound_layout_slow(const Tensor& t, std::size_t* bytes) {
-    const TypeInfo& info = type_info(t.type);
+    const TypeInfo& info = detail::find_type(t.type);
     *bytes = 0;
     if (!check_extents(t.type, extents_of(t))) return false;
     if (is_empty(t)) return true;
@@ -118,7 +123,7 @@ Result<> check_layout(const Tensor& t) {
                        " bytes lead further than memory can");
     }
     return invalid("dimension 0 is not in whole blocks: they lie ", t.nb[0], " bytes apart, and ",
-                   type_info(t.type).name, " has blocks of ", size_of(t.type), " bytes");
+                   detail::find_type(t.type).name, " has blocks of ", size_of(t.type), " bytes");
 }
 
 std::size_t byte_size(const Tensor& t) { return span_of(t.type, t.ne, t.nb); }
@@ -145,7 +150,7 @@ bool is_permuted(const Tensor& t) {
 }
 
 bool is_contiguous(const Tensor& t, int free, int dims) {
-    const TypeInfo& info = type_info(t.type);
+    const TypeInfo& info = detail::find_type(t.type);
     if (info.block == 0) return false;
     if (t.ne[0] != info.block && t.nb[0] != info.bytes) return false;
     std::size_t next = info.bytes * static_cast<std::size_t>(t.ne[0] / info.block);
@@ -165,7 +170,7 @@ bool has_dense_rows(const Tensor& t) {
 }
 
 bool is_contiguously_allocated(const Tensor& t) {
-    const TypeInfo& info = type_info(t.type);
+    const TypeInfo& info = detail::find_type(t.type);
     return info.block != 0 &&
            byte_size(t) == static_cast<std::size_t>(element_count(t) / info.block) * info.bytes;
 }
@@ -236,7 +241,8 @@ std::string describe(const Extents& e) {
 }
 
 std::string describe(const Tensor& t) {
-    return text('\'', printable(name_of(t)), "' ", type_info(t.type).name, describe(extents_of(t)));
+    return text('\'', printable(name_of(t)), "' ", detail::find_type(t.type).name,
+                describe(extents_of(t)));
 }
 
 void set_params(Tensor& t, const void* words, std::size_t size) {

@@ -26,18 +26,33 @@ struct Dimension {
     std::int64_t extent() const { return tensor.ne[number]; }
 };
 
-inline Result<> need_equal(const Dimension& a, const Dimension& b) {
-    if (a.extent() == b.extent()) return ok();
+namespace detail {
+
+/// By value: what the cold path is given must not have to be in memory on the other one.
+[[gnu::cold, gnu::noinline]] inline Error dimensions_differ(Dimension a, Dimension b) {
     return invalid(a.role, " ", describe(a.tensor), " in dimension ", a.number, " and ", b.role,
                    " ", describe(b.tensor), " in dimension ", b.number, " differ");
 }
 
-/// `whole` is a multiple of `part`, and there is a part.
-inline Result<> need_multiple(const Dimension& whole, const Dimension& part) {
-    if (part.extent() > 0 && whole.extent() % part.extent() == 0) return ok();
+[[gnu::cold, gnu::noinline]] inline Error no_multiple(Dimension whole, Dimension part) {
     return invalid(whole.role, " ", describe(whole.tensor), " in dimension ", whole.number,
                    " is not a multiple of ", part.role, " ", describe(part.tensor),
                    " in dimension ", part.number);
+}
+
+}  // namespace detail
+
+[[gnu::always_inline]] inline Result<> need_equal(Dimension a, Dimension b) {
+    if (a.extent() == b.extent()) return ok();
+    return detail::dimensions_differ(a, b);
+}
+
+/// `whole` is a multiple of `part`, and there is a part. Most are equal, or the part is 1: a
+/// division costs more than all the rest.
+[[gnu::always_inline]] inline Result<> need_multiple(Dimension whole, Dimension part) {
+    const std::int64_t n = whole.extent(), of = part.extent();
+    if (of == 1 || (of > 0 && (n == of || n % of == 0))) return ok();
+    return detail::no_multiple(whole, part);
 }
 
 /// How many elements `x` has, as costs are counted.
