@@ -119,37 +119,51 @@ double now_ns() {
     return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-/// Plans do other work between two nodes and have the next ones fetched meanwhile, as here.
-void check(std::span<Tensor* const> nodes) {
+/// Each node in turn. Plans have the next ones fetched meanwhile, as here.
+template <class Check>
+void for_each_node(std::span<Tensor* const> nodes, Check check) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         if (i + kReadAhead < nodes.size()) prefetch(nodes[i + kReadAhead]);
-        if (!check_node(*nodes[i])) std::abort();
+        if (!check(*nodes[i])) std::abort();
     }
 }
 
-/// Reading the clock takes as long as checking some dozen nodes: small graphs are checked several
+/// Reading the clock takes as long as checking some dozen nodes: small graphs are walked several
 /// times per reading.
-double check_ns(std::span<Tensor* const> nodes) {
-    const std::size_t passes = 1 + 4000 / nodes.size();
+template <class Walk>
+double time_per_node(std::size_t nodes, Walk walk) {
+    const std::size_t passes = 1 + 4000 / nodes;
     std::vector<double> times(501);
     for (double& each : times) {
         const double start = now_ns();
-        for (std::size_t i = 0; i < passes; ++i) check(nodes);
-        each = (now_ns() - start) / static_cast<double>(passes * nodes.size());
+        for (std::size_t i = 0; i < passes; ++i) walk();
+        each = (now_ns() - start) / static_cast<double>(passes * nodes);
     }
     std::nth_element(times.begin(), times.begin() + 250, times.end());
     return times[250];
 }
 
+/// As plans do it, and each node for itself as devices do that are asked whether they support it.
+/// What the walk takes without any check is taken off.
 void measure(const char* name, std::span<Tensor* const> nodes) {
     if (nodes.empty()) return;
-    std::printf("%-12s %8zu %12.1f\n", name, nodes.size(), check_ns(nodes));
+    const double walk = time_per_node(nodes.size(), [&] {
+        for_each_node(nodes, [](const Tensor& node) { return node.op < GGML_OP_COUNT; });
+    });
+    const double in_graph = time_per_node(nodes.size(), [&] {
+        GraphCheck graph;
+        for_each_node(nodes, [&](const Tensor& node) { return graph.check(node).has_value(); });
+    });
+    const double alone = time_per_node(nodes.size(), [&] {
+        for_each_node(nodes, [](const Tensor& node) { return check_node(node).has_value(); });
+    });
+    std::printf("%-12s %8zu %12.1f %12.1f\n", name, nodes.size(), in_graph - walk, alone - walk);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-    std::printf("%-12s %8s %12s\n", "graph", "nodes", "ns per node");
+    std::printf("%-12s %8s %12s %12s\n", "graph", "nodes", "ns per node", "alone");
     for (const int layers : {3, 33, 330}) {
         measure("transformer", nodes_of(Transformer(layers).graph()));
     }

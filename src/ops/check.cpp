@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <cstring>
 
 #include "core/sound_layout.hpp"
 #include "ops/all.hpp"
@@ -106,6 +107,91 @@ bool has_strides(const OpInfo& op, const Tensor& node, const TensorSpec& spec) {
            (op.can_run_in_place && node.src[0] != nullptr && same_steps(node, node.src[0]->nb));
 }
 
+/// What differs between tensors, collected: one branch at the end instead of many.
+class Differences {
+public:
+    template <std::size_t bytes>
+    void add(const void* a, const void* b) {
+        static_assert(bytes % sizeof(Vector) == 0);
+        for (std::size_t at = 0; at < bytes; at += sizeof(Vector)) {
+            vectors_ |= load(a, at) ^ load(b, at);
+        }
+    }
+    void add(std::uint64_t a, std::uint64_t b) { words_ |= a ^ b; }
+    bool any() const { return (vectors_[0] | vectors_[1] | words_) != 0; }
+
+private:
+    using Vector [[gnu::vector_size(16)]] = std::uint64_t;
+
+    static Vector load(const void* memory, std::size_t at) {
+        Vector words;
+        std::memcpy(&words, static_cast<const std::byte*>(memory) + at, sizeof words);
+        return words;
+    }
+
+    Vector vectors_{};
+    std::uint64_t words_ = 0;
+};
+
+/// Type, extents and strides.
+[[gnu::always_inline]] inline void compare_layouts(const Tensor& a, const Tensor& b,
+                                                   Differences& differences) {
+    static_assert(offsetof(Tensor, nb) == offsetof(Tensor, ne) + sizeof(Tensor::ne));
+    differences.add<sizeof a.ne + sizeof a.nb>(a.ne, b.ne);
+    differences.add(a.type, b.type);
+}
+
+/// All that checks look at in a tensor. False: it is told here already that they differ.
+[[gnu::always_inline]] inline bool compare(const Tensor& a, const Tensor& b,
+                                           Differences& differences) {
+    compare_layouts(a, b, differences);
+    const Tensor *const root_a = a.view_src, *const root_b = b.view_src;
+    if (root_a == nullptr && root_b == nullptr) return true;
+    if (root_a == nullptr || root_b == nullptr) return false;
+    differences.add(a.view_offs, b.view_offs);
+    compare_layouts(*root_a, *root_b, differences);
+    return true;
+}
+
+/// Whether `check_node` must say the same of both. Of operands, shape rules see type, extents,
+/// strides, and whether they are parameters; of the node, its own parameters besides.
+bool are_alike(const Tensor& a, const Tensor& b) {
+    if (a.op != b.op) return false;
+    Differences differences;
+    differences.add<sizeof a.op_params>(a.op_params, b.op_params);
+    if (!compare(a, b, differences)) return false;
+    const unsigned operands = kDemands[static_cast<std::size_t>(a.op)].operands;
+    for (unsigned slot = 0; slot < operands; ++slot) {
+        const Tensor *const x = a.src[slot], *const y = b.src[slot];
+        if (x == &a || y == &b) {
+            if (x != &a || y != &b) return false;
+            continue;
+        }
+        if (x == y) continue;
+        if (x == nullptr || y == nullptr || !compare(*x, *y, differences)) return false;
+        differences.add(x->flags & GGML_TENSOR_FLAG_PARAM, y->flags & GGML_TENSOR_FLAG_PARAM);
+    }
+    return !differences.any();
+}
+
+/// From what tells the nodes of a layer from each other. Those that share a place push each other
+/// out, so that none of them is found.
+inline std::size_t place_of(const Tensor& node) {
+    const auto n = [](const Tensor& tensor, int d) {
+        return static_cast<std::uint64_t>(tensor.ne[d]);
+    };
+    std::uint64_t sum = static_cast<std::uint64_t>(node.op) + (n(node, 0) << 7) +
+                        (n(node, 1) << 20) + (n(node, 2) << 33) + (node.nb[1] << 42);
+    if (const Tensor* const x = node.src[0]; x != nullptr) {
+        sum += (n(*x, 0) << 13) + (n(*x, 1) << 28) + (static_cast<std::uint64_t>(x->type) << 50);
+        if (x->view_src != nullptr) sum += std::uint64_t{1} << 40;
+    }
+    const Tensor* const y = node.src[1];
+    if (y != nullptr && y->view_src != nullptr) sum += std::uint64_t{1} << 41;
+    static_assert(GraphCheck::kPlaces == 256);
+    return sum * 0x9E3779B97F4A7C15u >> 56;
+}
+
 }  // namespace
 
 std::string lower_name(const OpInfo& op) {
@@ -157,6 +243,18 @@ Result<> check_node(const Tensor& node) {
     }
     empty &= ~demands.may_be_empty;
     if (empty != 0 && bytes > 0) return empty_operand(*op, node, empty);
+    return ok();
+}
+
+Result<> GraphCheck::check(const Tensor& node) {
+    const Tensor*& like = accepted_[place_of(node)];
+    if (like != nullptr && are_alike(*like, node)) return ok();
+    return check_anew(node, like);
+}
+
+Result<> GraphCheck::check_anew(const Tensor& node, const Tensor*& place) {
+    HEDDLE_TRY(check_node(node));
+    place = &node;
     return ok();
 }
 

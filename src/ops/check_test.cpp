@@ -18,9 +18,11 @@
 #include "ops/math.hpp"
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"
+#include "ops/optimizer.hpp"
 #include "ops/pad.hpp"
 #include "ops/reduce.hpp"
 #include "ops/rope.hpp"
+#include "ops/soft_max.hpp"
 #include "ops/test_nodes.hpp"
 #include "ops/unary.hpp"
 #include "ops/view_builders.hpp"
@@ -174,6 +176,91 @@ TEST_F(CheckTest, ASingleBlockIsAsLongAsItsTypeSays) {
         objection_to(made),
         "cpy: the node 'made' q4_K[256,4,1,1]: dimension 0 is not in whole blocks: they lie 66 "
         "bytes apart, and q4_K has blocks of 144 bytes");
+}
+
+// ---- nodes of a graph
+// ----------------------------------------------------------------------------
+
+/// Makes the second of two equal nodes differ, and asks both checks for it after the first.
+class GraphCheckTest : public CheckTest {
+protected:
+    Tensor* part(Tensor* x) { return *view_nd(context, x, {8, 2}, {32}, 64); }
+
+    void expect_same(const Tensor* first, const Tensor* second) {
+        GraphCheck graph;
+        ASSERT_TRUE(graph.check(*first));
+        const auto checked = graph.check(*second);
+        EXPECT_EQ(checked ? "" : checked.error().message, objection_to(second));
+    }
+};
+
+TEST_F(GraphCheckTest, ANodeLikeAnAcceptedOneIsAccepted) {
+    GraphCheck graph;
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(graph.check(*node<ops::Add>({}, {x, y})));
+}
+
+TEST_F(GraphCheckTest, WhateverByteOfANodeDiffersItIsCheckedForItself) {
+    const Tensor* first = node<ops::SoftMax>({}, {part(x), nullptr, nullptr});
+    Tensor* second = node<ops::SoftMax>({}, {part(x), nullptr, nullptr});
+    const Tensor built = *second;
+    for (std::size_t at = 0; at < offsetof(Tensor, src); ++at) {
+        for (const unsigned char bit : {1, 2, 128}) {
+            reinterpret_cast<unsigned char*>(second)[at] ^= bit;
+            expect_same(first, second);
+            *second = built;
+        }
+    }
+}
+
+TEST_F(GraphCheckTest, WhateverByteOfAnOperandOrItsRootDiffersTheNodeIsCheckedForItself) {
+    Tensor* whole = tensor("whole", {8, 4, 1, 1});
+    Tensor* operand = part(whole);
+    const Tensor* first = node<ops::Sqr>({}, {part(x)});
+    const Tensor* second = node<ops::Sqr>({}, {operand});
+    for (Tensor* changed : {operand, whole}) {
+        const Tensor built = *changed;
+        for (std::size_t at = 0; at < offsetof(Tensor, src); ++at) {
+            for (const unsigned char bit : {1, 2, 128}) {
+                reinterpret_cast<unsigned char*>(changed)[at] ^= bit;
+                expect_same(first, second);
+                *changed = built;
+            }
+        }
+    }
+    operand->view_offs = 68;
+    expect_same(first, second);
+}
+
+TEST_F(GraphCheckTest, OperandsThatAreMissingOrTheNodeItselfAreSeen) {
+    const Tensor* first = node<ops::Add>({}, {x, y});
+    Tensor* second = node<ops::Add>({}, {x, y});
+    second->src[1] = nullptr;
+    expect_same(first, second);
+    second->src[1] = second;
+    expect_same(first, second);
+    EXPECT_NE(objection_to(second), "");
+    // The first reads the second, which reads itself: the same operand, and not the same case.
+    Tensor* third = node<ops::Add>({}, {x, second});
+    second->src[1] = y;
+    GraphCheck graph;
+    ASSERT_TRUE(graph.check(*third));
+    second->src[1] = second;
+    EXPECT_FALSE(graph.check(*second));
+}
+
+TEST_F(GraphCheckTest, WeightsThatAreNoParametersAreSeen) {
+    const auto weights = [&](const char* name) {
+        Tensor* made = tensor(name, {8, 4, 1, 1});
+        made->flags |= GGML_TENSOR_FLAG_PARAM;
+        return made;
+    };
+    Tensor *w = weights("w"), *v = weights("v"), *settings = tensor("settings", {2, 1, 1, 1});
+    const Tensor* first = node<ops::OptStepSgd>({}, {w, x, settings});
+    const Tensor* second = node<ops::OptStepSgd>({}, {v, x, settings});
+    expect_same(first, second);
+    v->flags = 0;
+    expect_same(first, second);
+    EXPECT_NE(objection_to(second), "");
 }
 
 // ---- operands without elements -----------------------------------------------------------------

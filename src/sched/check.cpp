@@ -27,11 +27,12 @@ TensorId find_too_early(const GraphIndex& index, TensorId node, const GraphIndex
 
 Result<> check_graph(const GraphIndex& index) {
     const auto nodes = static_cast<TensorId>(index.nodes().size());
+    GraphCheck graph;
     for (TensorId node = 0; node < nodes && index.is_node(node); ++node) {
         if (const TensorId soon = node + static_cast<TensorId>(kReadAhead); soon < nodes) {
             prefetch(&index[soon]);
         }
-        if (auto sound = check_node(index[node]); !sound) {
+        if (auto sound = graph.check(index[node]); !sound) {
             return std::move(sound).error().within(text("node ", describe(index[node])));
         }
         if (!is_computed(index, node)) continue;

@@ -73,12 +73,13 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
     plan.scratch = 0;
     plan.tasks = 1;
     MemoryCheck in_memory;
+    GraphCheck nodes;
     OrderCheck order(static_cast<std::size_t>(graph.n_nodes));
     for (int i = 0; i < graph.n_nodes; ++i) {
         Tensor* const node = graph.nodes[i];
         if (node == nullptr) return invalid("node ", i, " of the graph is NULL");
         if (is_left_out(*node)) continue;
-        if (auto sound = check_node(*node); !sound) {
+        if (auto sound = nodes.check(*node); !sound) {
             return std::move(sound).error().within(text("node ", describe(*node)));
         }
         order.enter(*node);
