@@ -115,29 +115,30 @@ class Tree:
     def compare(self, name, found, allowed, excess):
         """Compares counts with a list: `excess(key, count, allowed)` tells of what is above. What is
         below is noted, or written into the list when it is tightened."""
-        fewer = {}
         for key, count in found.items():
             if count > allowed.get(key, 0):
                 excess(key, count, allowed.get(key, 0))
-        for key, limit in allowed.items():
-            if found.get(key, 0) < limit:
-                fewer[key] = found.get(key, 0)
-        if fewer and self.tighten:
-            self._lower(name, fewer)
-        elif fewer:
-            self.note(f"{len(fewer)} counts in scripts/check.d/{name} can be lower: "
-                      "scripts/check --tighten")
+        fewer = {key: found.get(key, 0) for key, limit in allowed.items() if found.get(key, 0) < limit}
 
-    def _lower(self, name, fewer):
-        path = self.root / "scripts" / "check.d" / name
-        lines = path.read_text().splitlines()
-        kept = []
-        for line in lines:
-            fields = re.split(r'\s{2,}|\t', line.strip())
-            key = None if line.startswith("#") else next(
-                (k for k in fewer if tuple(fields[1:1 + len(k)]) == k), None)
+        def lowered(line, fields):
+            key = next((k for k in fewer if tuple(fields[1:1 + len(k)]) == k), None)
             if key is None:
-                kept.append(line)
-            elif fewer[key] > 0:
-                kept.append(re.sub(r'\d+', lambda m: str(fewer[key]).rjust(len(m.group())), line, 1))
-        path.write_text("\n".join(kept) + "\n")
+                return line
+            count = fewer[key]
+            return re.sub(r'\d+', lambda m: str(count).rjust(len(m.group())), line, count=1) if count else None
+        self.shorten(name, len(fewer), lowered)
+
+    def shorten(self, name, count, change):
+        """Writes `count` rows of a list anew when lists are tightened, and notes else that it could be:
+        `change(line, fields)` gives a line or, if it is gone, None."""
+        if count == 0:
+            return
+        if not self.tighten:
+            self.note(f"{count} rows of scripts/check.d/{name} ask for less by now: scripts/check --tighten")
+            return
+        path = self.root / "scripts" / "check.d" / name
+        lines = []
+        for line in path.read_text().splitlines():
+            is_row = line.strip() and not line.startswith("#")
+            lines.append(change(line, re.split(r'\s{2,}|\t', line.strip())) if is_row else line)
+        path.write_text("\n".join(line for line in lines if line is not None) + "\n")

@@ -176,7 +176,7 @@ class ACountThatFell(unittest.TestCase):
         self.copy.replace("scripts/check.d/words.txt", "   5  meets nobody ever\n", "")
         status, output = self.copy.check("--only", "words")
         self.assertEqual(status, 0, output)
-        self.assertIn("note: 1 counts in scripts/check.d/words.txt can be lower", output)
+        self.assertIn("note: 1 rows of scripts/check.d/words.txt ask for less", output)
         self.assertEqual(self.copy.check("--only", "words", "--tighten")[0], 0)
         self.assertIn("\n   1  asked for ahead\n", (self.copy.root / "scripts/check.d/words.txt").read_text())
 
