@@ -11,8 +11,8 @@ namespace heddle {
 /// enough that they have not gone again.
 inline constexpr std::size_t kReadAhead = 24;
 
-/// Brings one line of memory into the second cache. Processors can wait for more lines there than
-/// in the first: the tensors of a large graph come half as fast again. Inlined in any case, like
+/// Brings one line of memory into L2. CPUs can wait for more lines there than
+/// in L1: the tensors of a large graph come half as fast again. Inlined in any case, like
 /// those below: compilers leave out calls of functions that do nothing else, as they have no
 /// effect.
 [[gnu::always_inline]] inline void prefetch_line(const void* address) {

@@ -118,7 +118,7 @@ std::size_t scratch_of_part(const Step& step) {
 /// Results that are smaller stay in a cache anyway, and kernels are faster with all rows at once.
 constexpr std::size_t kLeastBytes = std::size_t{8} << 20;
 
-/// Bytes of results that go through all steps at a time: they stay in the second cache, or near,
+/// Bytes of results that go through all steps at a time: they stay in L2, or near,
 /// and are many against what beginning a kernel costs.
 constexpr std::size_t kBytesAtATime = 512 * 1024;
 

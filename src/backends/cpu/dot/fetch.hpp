@@ -6,7 +6,7 @@
 
 namespace heddle::cpu {
 
-/// Asks for what is needed soon, into the second cache. The first has no room for it yet: rows
+/// Asks for what is needed soon, into L2. L1 has no room for it yet: rows
 /// often lie a power of two apart, and would drive each other out of it.
 HWY_INLINE void fetch_soon(const std::byte* from) {
 #if defined(__GNUC__)

@@ -36,8 +36,8 @@ constexpr std::int64_t kDepth = kVector == 8 ? 512 : 1024;
 
 // ---- making strips -----------------------------------------------------------------------------
 
-/// Elements that are packed of all rows before going on: this much of a strip stays in the first
-/// cache.
+/// Elements that are packed of all rows before going on: this much of a strip stays in
+/// L1.
 template <class T>
 constexpr auto kPacked = static_cast<std::int64_t>(256 / sizeof(T));
 
@@ -66,7 +66,7 @@ HWY_INLINE void put_words(const F16*, WordVec words, float* to) {
 }
 
 /// A whole vector of each row, turned into vectors with a word of every row. Nothing is loaded
-/// twice: rows often lie a power of two apart, and drive each other out of the first cache.
+/// twice: rows often lie a power of two apart, and drive each other out of L1.
 HWY_INLINE void load_words(StripRows rows, WordVec (&to)[kVector]) {
     HWY_UNROLL(4)
     for (int first = 0; first < kVector; first += 4) {

@@ -10,7 +10,7 @@ namespace heddle::cpu {
 namespace {
 
 /// What rows lie apart at best, but for whole pages: pieces of eight of them then spread evenly
-/// over the first cache. Rows that are closer to a multiple of a page apart take each other's
+/// over L1. Rows that are closer to a multiple of a page apart take each other's
 /// places.
 constexpr std::size_t kApart = 512, kPage = 4096;
 

@@ -59,7 +59,7 @@ void prepare_row(const Multiplier& multiplier, Type type, const void* from, void
 bool needs_preparing(const Multiplier& multiplier, Type type);
 
 /// Whether `columns` rows of b, `pitch` bytes apart, are better copied to where they do not crowd
-/// the same few places of the first cache: if there are several, but so few that no strips are made
+/// the same few places of L1: if there are several, but so few that no strips are made
 /// of them, and enough `rows` of a to make up for it.
 bool wants_copies(const Multiplier& multiplier, std::size_t pitch, std::int64_t rows,
                   std::int64_t columns);

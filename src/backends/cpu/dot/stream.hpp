@@ -63,8 +63,8 @@ inline std::size_t stream_column_size(std::int64_t depth) {
 }
 
 /// Calls `body` with the rows of each turn, a third of the panel apart: each third is read as it
-/// lies in memory, so that the processor sees where this leads and fetches ahead by itself, and the
-/// column, which may be longer than the first cache, comes once for three rows. Where there are not
+/// lies in memory, so that the hardware prefetcher follows, and the
+/// column, which may be longer than L1, comes once for three rows. Where there are not
 /// three, the first one comes again.
 template <class Body>
 void for_rows_in_thirds(const Panel& panel, Turns turns, Body&& body) {

@@ -36,8 +36,8 @@ constexpr int rows_beside(int columns) { return columns > 6 ? 3 : 4; }
 #endif
 constexpr int kMostTileRows = 4;
 
-/// Elements of rows that are multiplied in one go. As much of a tile's columns stays in the first
-/// cache, so that the only ones to wait there are rows; the rows of a panel stay in the second. A
+/// Elements of rows that are multiplied in one go. As much of a tile's columns stays in L1,
+/// so that the only ones to wait there are rows; the rows of a panel stay in L2. A
 /// single lane adds up fewer: longer chains of sums would be less accurate.
 template <class T>
 constexpr std::int64_t kDepth = hn::MaxLanes(Lanes()) == 1 ? 512 : 2048 / sizeof(T);

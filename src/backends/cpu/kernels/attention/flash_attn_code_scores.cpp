@@ -130,8 +130,8 @@ HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* 
         query[q] = reinterpret_cast<const Query*>(queries[q]);
     });
     for (std::int64_t i = 0; i < depth; i += 32) {
-        // A single head goes on with the next keys, which no processor foresees: they come from the
-        // second cache. Keys of the next head are near enough.
+        // A single head goes on with the next keys, which no prefetcher foresees: they come from
+        // L2. Keys of the next head are near enough.
         HWY_UNROLL(16)
         for (std::int64_t r = 0; is_alone && r < kRows; ++r) hwy::Prefetch(rows.row(r + kRows));
         const V scale = halves_of(

@@ -16,13 +16,13 @@
 namespace heddle::cpu {
 namespace {
 
-/// Keys of a tile: so many that scores of all heads stay in the first cache, and not fewer, as
+/// Keys of a tile: so many that scores of all heads stay in L1, and not fewer, as
 /// going from keys to values and back costs time with memory.
 constexpr std::int64_t kScores = 8192;
 constexpr std::int64_t kLeastKeys = 64, kMostKeys = 512;
 
 /// Rows of types that are not read directly are turned into f32, so many at a time that they stay
-/// in the first cache.
+/// in L1.
 constexpr std::int64_t kDecodedRows = 32;
 
 /// Memory is asked for so many bytes before it is read: enough for it to come in time, and few

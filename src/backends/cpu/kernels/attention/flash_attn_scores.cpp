@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Rows that all heads see before they go on: they stay in the first cache.
+/// Rows that all heads see before they go on: they stay in L1.
 constexpr std::int64_t kBlockRows = 8;
 
 #if !HEDDLE_HAS_STRIPS

@@ -67,7 +67,7 @@ void add_some_rows(const Panel& panel, const float* weights, float* y) {
     for (int r = 0; r < found; ++r) add_row(pending[r], x[r], y, panel.depth);
 }
 
-/// Rows that all heads see before they go on: they stay in the first cache.
+/// Rows that all heads see before they go on: they stay in L1.
 constexpr std::int64_t kBlockRows = 8;
 
 #if !HEDDLE_HAS_STRIPS

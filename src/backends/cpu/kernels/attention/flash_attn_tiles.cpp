@@ -12,7 +12,7 @@ namespace {
 /// From so many rows of q on that share keys, turning keys and values into f32 first pays.
 constexpr std::int64_t kLeastRows = 12;
 
-/// Queries, sums and a tile stay in the second cache.
+/// Queries, sums and a tile stay in L2.
 constexpr std::int64_t kMostRows = 128;
 constexpr std::int64_t kMostRowsOfWide = 64;  ///< heads of more than `kWide` elements together
 constexpr std::int64_t kWide = 512;

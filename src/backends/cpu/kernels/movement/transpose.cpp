@@ -31,7 +31,7 @@ void transpose_words(const Transposition& matrix, bool) {
 constexpr std::int64_t kLine = 64;  // bytes
 constexpr std::size_t kPart = 16;   // bytes that vectors of all sizes shuffle alike
 
-// The first cache keeps so many of the lines that lie a multiple of so many bytes apart.
+// L1 keeps so many of the lines that lie a multiple of so many bytes apart.
 constexpr std::int64_t kWays = 8, kSameSet = 4096;
 
 /// Longer vectors than this take more shuffles for as many words.

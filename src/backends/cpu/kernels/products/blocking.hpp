@@ -11,7 +11,7 @@ namespace heddle::cpu {
 /// Columns of a piece. A row of a is fetched once for all of them.
 inline constexpr std::int64_t kColumnBlock = 64;
 
-/// Rows of a piece: what stays in the second cache, and a multiple of every tile.
+/// Rows of a piece: what stays in L2, and a multiple of every tile.
 inline constexpr std::int64_t kMostRows = 48;
 inline constexpr std::int64_t kLeastRows = 12;
 

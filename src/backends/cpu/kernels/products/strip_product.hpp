@@ -14,8 +14,8 @@ namespace heddle::cpu {
 /// Rows of a piece, at most.
 inline constexpr std::int64_t kPieceRows = 128;
 
-/// Bytes that the strips of a piece take, which each task needs for itself; they stay in the second
-/// cache.
+/// Bytes that the strips of a piece take, which each task needs for itself; they stay in
+/// L2.
 inline constexpr std::size_t kPieceBytes = 256 * 1024;
 
 /// With fewer columns (or rows, or elements) the rows are better read where they are, on every
@@ -103,7 +103,7 @@ void take_results(const StripKernel& kernel, std::int64_t rows, int width, float
     }
 }
 
-/// Asks for turn `turn` of `turns` parts of `size` bytes, into the first cache.
+/// Asks for turn `turn` of `turns` parts of `size` bytes, into L1.
 inline void fetch_part(const std::byte* from, std::size_t size, std::int64_t turn,
                        std::int64_t turns) {
     const std::size_t part = size / static_cast<std::size_t>(turns);
@@ -164,7 +164,7 @@ inline void pack_and_multiply(const StripKernel& kernel, const Panel& panel, std
 }
 
 /// With no more columns than this, a strip of rows is multiplied as soon as it is packed: it comes
-/// from the first cache then. With more, strips of columns are what should stay near.
+/// from L1 then. With more, strips of columns are what should stay near.
 inline constexpr std::int64_t kFewColumns = 48;
 
 /// The products of the rows that fill their strips with one strip of columns, over as many elements

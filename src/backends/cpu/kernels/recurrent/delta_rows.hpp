@@ -32,7 +32,7 @@ struct DeltaToken {
     }
 };
 
-/// Elements of rows that go through all tokens of a run before others do: half the first cache.
+/// Elements of rows that go through all tokens of a run before others do: half L1.
 inline constexpr std::int64_t kElementsAtOnce = 4096;
 inline constexpr std::int64_t kMostRowsAtOnce = 64;  // as many as there are keys
 

@@ -56,7 +56,7 @@ void convolve_one(const SsmConv& conv, std::int64_t channel) {
 #if HWY_TARGET != HWY_SCALAR
 
 constexpr std::int64_t kLanes = kBlockLanes;
-constexpr std::int64_t kTokens = 128;   // at a time: short enough for the first cache
+constexpr std::int64_t kTokens = 128;   // at a time: short enough for L1
 constexpr std::int64_t kMostTaps = 16;  // models have 4
 
 /// Four elements of every fourth row.

@@ -74,7 +74,7 @@ HWY_INLINE float softplus(float z) { return z > 20.0f ? z : ::log1pf(::expf(z));
 
 // ---- a decay for each element ------------------------------------------------------------------
 
-/// A run of tokens for rows of the states, as many at a time as the first cache likes. Models have
+/// A run of tokens for rows of the states, as many at a time as L1 holds. Models have
 /// one row for each head.
 struct RowsRun {
     static constexpr std::int64_t kMostRows = 16;

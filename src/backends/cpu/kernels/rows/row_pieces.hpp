@@ -10,7 +10,7 @@
 /// all tasks. Pieces are the same for any number of tasks, and so are results.
 namespace heddle::cpu {
 
-/// Elements of a piece: with what is written for it, it stays in the first cache.
+/// Elements of a piece: with what is written for it, it stays in L1.
 inline constexpr std::int64_t kRowPiece = 2048;
 
 inline std::int64_t pieces_of_row(std::int64_t n) {
@@ -92,8 +92,8 @@ private:
 template <class Part, class Steps>
 void work_in_rows(const Tensor& x, const Task& task, const Steps& steps) {
     const std::int64_t n = x.ne[0], pieces = pieces_of_row(n);
-    // Several short rows at a time, for the same reason as in PieceMeter. They fill half of the
-    // first cache, where they are when they are read again.
+    // Several short rows at a time, for the same reason as in PieceMeter. They fill half of
+    // L1, where they are when they are read again.
     const std::int64_t together = std::clamp<std::int64_t>(
         2 * kRowPiece / std::max<std::int64_t>(n, 1), 1, kLeastRowsPerTask);
     Part* parts = reinterpret_cast<Part*>(

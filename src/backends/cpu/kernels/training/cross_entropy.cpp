@@ -46,7 +46,7 @@ struct Tally {
     }
 };
 
-/// Of `n` logits, at most kRowPiece, which are read again from the first cache. Those after them
+/// Of `n` logits, at most kRowPiece, which are read again from L1. Those after them
 /// are fetched meanwhile, and the labels.
 Tally tally(const float* x, const float* labels, std::int64_t n) {
     HWY_ALIGN float terms[kRowPiece];

@@ -94,7 +94,7 @@ namespace {
 /// Elements of a row that are looked at together.
 constexpr std::int64_t kSegment = 512;
 
-/// Patches that are filled together: their rows stay in the first cache.
+/// Patches that are filled together: their rows stay in L1.
 constexpr std::int64_t kPatches = 32;
 
 // ---- reading -----------------------------------------------------------------------------------
