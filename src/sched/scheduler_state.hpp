@@ -14,7 +14,7 @@ struct PinnedPlace {
     RunnerId runner;
 };
 
-/// How a device that failed comes back: after some runs without it, the more the oftener it failed.
+/// How a device that failed comes back: after runs without it, the more the more often it failed.
 struct Absence {
     std::uint32_t failures = 0;
     std::uint32_t runs_to_wait = 0;

@@ -16,7 +16,7 @@ namespace heddle::sched {
 using RunnerId = std::int16_t;
 inline constexpr RunnerId kNobody = -1;
 
-/// A stream that nodes can run on, and what is to know about it.
+/// A stream that nodes can run on, and what there is to know about it.
 struct Runner {
     Stream* stream = nullptr;
     Device* device = nullptr;

@@ -5,7 +5,7 @@
 #include "core/context.hpp"
 #include "ggml-opt.h"
 
-/// What is to know about the optimisers: names, numbers that steer them, and their steps.
+/// What there is to know about the optimisers: names, numbers that steer them, and their steps.
 namespace heddle {
 
 using Optimizer = ::ggml_opt_optimizer_type;

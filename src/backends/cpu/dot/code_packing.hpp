@@ -2,7 +2,7 @@
 // them. Included once per instruction set, inside a file that is compiled by foreach_target.h.
 //
 // Codes are made unsigned by adding an offset, which is taken out again through the sums of the
-// columns' codes; where products want signed codes, the offset is nought. For 32 elements a strip
+// columns' codes; where products want signed codes, the offset is zero. For 32 elements a strip
 // of rows holds
 //     codes    [8][rows][4]
 //     scales   [groups][rows]   f32 or f16, as the format has it

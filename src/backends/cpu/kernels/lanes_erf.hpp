@@ -1,4 +1,4 @@
-// The exact form of GELU, of vectors of floats. As right for every argument as lanes_math.hpp.
+// The exact form of GELU, of vectors of floats. Accurate for every argument, like lanes_math.hpp.
 // Included once per instruction set.
 
 #if defined(HEDDLE_CPU_LANES_ERF_HPP) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// The logarithm of vectors of floats and what is built on it. As right for every argument as
+// The logarithm of vectors of floats and what is built on it. Accurate for every argument, like
 // lanes_math.hpp. Included once per instruction set.
 
 #if defined(HEDDLE_CPU_LANES_LOG_HPP) == defined(HWY_TARGET_TOGGLE)

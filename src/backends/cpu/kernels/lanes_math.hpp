@@ -248,7 +248,7 @@ HWY_INLINE V half_expm1_of(D d, V x, const ExpConstants& c) {
     return hn::MulAdd(grown, power, hn::Sub(power, hn::Set(d, 0.5f)));
 }
 
-/// e^x - 1, as right.
+/// e^x - 1, as accurate.
 template <class D, class V>
 HWY_INLINE V expm1_of(D d, V x, const ExpConstants& c = {}) {
     const V half = half_expm1_of(d, bounded(d, x, -40.0f, c.most), c);

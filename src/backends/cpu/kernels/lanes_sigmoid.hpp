@@ -1,5 +1,5 @@
-// The sigmoid of vectors of floats and what is built on it. As accurate as lanes_math.hpp, and as
-// right for every argument. Included once per instruction set.
+// The sigmoid of vectors of floats and what is built on it. As accurate as lanes_math.hpp, for
+// every argument. Included once per instruction set.
 
 #if defined(HEDDLE_CPU_LANES_SIGMOID_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_LANES_SIGMOID_HPP

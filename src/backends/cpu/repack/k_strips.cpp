@@ -40,7 +40,7 @@ template <int kByte, bool kTwice>
 HWY_INLINE PairVec spread_byte(WordVec words) {
     constexpr auto kPlaces = [] {
         std::array<std::uint8_t, 16> places{};
-        places.fill(0x80);  // nought
+        places.fill(0x80);  // zero
         for (std::uint8_t i = 0; i < 16; i += kTwice ? 2 : 4) {
             places[i] = static_cast<std::uint8_t>(i / 4 * 4 + kByte);
         }

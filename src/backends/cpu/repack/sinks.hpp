@@ -202,7 +202,7 @@ private:
         };
         add(scales.d);
         unrolled<kLastGroup + 1>([&](auto group) HWY_ATTR {
-            // What stands above 16 bits of the sums is multiplied by nought.
+            // What stands above 16 bits of the sums is multiplied by zero.
             const auto minimum = scales.template minimum_pairs<group>();
             const std::int32_t* sums = tile + group / Format::kGroups * kPieceWords +
                                        (9 + group % Format::kGroups) * kColumns;
