@@ -67,7 +67,7 @@ class ABrokenRule(unittest.TestCase):
         cls.upward = copy.append("src/core/context.cpp", '#include "sched/scheduler.hpp"\n')
         cls.across = copy.append("src/backends/blas/device.cpp", '#include "backends/cpu/plan.hpp"\n')
         cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_data.hpp"\n')
-        copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n')
+        copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n#include "runtime/buffer.hpp"\n')
         copy.append("src/stray/stray.cpp", "int stray;\n")
         copy.append("src/quant/long.cpp", "int x;\n" * 401)
         copy.append("src/quant/endless.cpp", "int x;\n" * 801)
@@ -111,7 +111,7 @@ class ABrokenRule(unittest.TestCase):
         self.told("src/quant/simple.cpp", self.for_tests, "layers", "which is for tests")
 
     def test_of_layers_is_told_for_a_backend_without_a_row(self):
-        self.told("src/backends/newcomer/device.cpp", 1, "layers", "layers.txt")
+        self.told("src/backends/newcomer/device.cpp", 2, "layers", "src/runtime/buffer.hpp")
 
     def test_of_layers_is_told_for_a_folder_that_is_no_layer(self):
         self.told("src/stray/stray.cpp", 1, "layers", "no layer", "give it a row")
