@@ -18,7 +18,8 @@ std::string_view objection(const Tensor& node) {
     if (dot_type_of(k.type) == GGML_TYPE_COUNT) return "keys of this type cannot be multiplied";
     const bool is_plain =
         v.type == GGML_TYPE_F32 || v.type == GGML_TYPE_F16 || v.type == GGML_TYPE_BF16;
-    if (!is_plain && quant::codec_of(v.type) == nullptr) return "values of this type";
+    if (!is_plain && quant::codec_of(v.type) == nullptr)
+        return "values of a type that has no decoder";
     for (const Tensor* rows : {&q, &k, &v}) {
         if (rows->nb[0] != size_of(rows->type)) return "rows of q, k or v are not dense";
     }

@@ -324,7 +324,8 @@ TEST(CpuFlashAttn, DeclinesWhatItCannotRead) {
     EXPECT_EQ(reason(k, k), "");
     EXPECT_EQ(reason(bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1}), k),
               "keys of this type cannot be multiplied");
-    EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1})), "values of this type");
+    EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1})),
+              "values of a type that has no decoder");
     EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_F32, {32, 7, 2, 1})),
               "k and v differ in the number of rows");
 }

@@ -209,7 +209,8 @@ Demand demand(const Tensor& node, const MatrixStates& states, int threads) {
 std::string_view wkv6_objection(const Tensor& node) {
     if (!all_f32(node, 6)) return "only f32";
     const Tensor& k = *node.src[0];
-    if (element_count(*node.src[3]) < k.ne[0] * k.ne[1]) return "tf has not a value for each key";
+    if (element_count(*node.src[3]) < k.ne[0] * k.ne[1])
+        return "tf has fewer values than there are keys";
     return MatrixStates(node, k, *node.src[5]).objection();
 }
 

@@ -144,9 +144,9 @@ TEST(MatrixStates, DeclineTokensThatDoNotDivideIntoSequences) {
     EXPECT_EQ(objection_to(*bench.node<RwkvWkv6>({}, {k, k, k, tf, k, two})),
               "tokens do not divide into the sequences of the state");
     EXPECT_EQ(objection_to(*bench.node<RwkvWkv6>({}, {k, k, k, short_tf, k, one})),
-              "tf has not a value for each key");
+              "tf has fewer values than there are keys");
     EXPECT_EQ(objection_to(*bench.node<RwkvWkv7>({}, {short_tf, k, k, k, k, k, one})),
-              "r has not a value for each key");
+              "r has fewer values than there are keys");
     EXPECT_EQ(objection_to(*bench.node<GatedLinearAttn>({1}, {k, k, k, k, two})),
               "tokens do not divide into the sequences of the state");
 }

@@ -82,7 +82,8 @@ namespace {
 std::string_view objection(const Tensor& node) {
     if (!all_f32(node, 7)) return "only f32";
     const Tensor& k = *node.src[2];
-    if (element_count(*node.src[0]) < element_count(k)) return "r has not a value for each key";
+    if (element_count(*node.src[0]) < element_count(k))
+        return "r has fewer values than there are keys";
     return MatrixStates(node, k, *node.src[6]).objection();
 }
 
