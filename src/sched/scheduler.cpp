@@ -139,7 +139,7 @@ Result<> ggml_backend_sched::plan_with_whoever_is_there(Graph& graph, bool place
     auto planned = plan_anew(graph, place);
     if (planned) return ok();
     const bool is_back = readmit(true);
-    const bool is_gone = leave_out_the_silent(planned.error());
+    const bool is_gone = drop_unresponsive(planned.error());
     return is_back || is_gone ? plan_anew(graph, place) : std::move(planned);
 }
 

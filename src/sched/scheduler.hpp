@@ -129,7 +129,7 @@ private:
     void forget_graph();
     void note_failure(const heddle::Error& error);
     bool leave_out(heddle::sched::RunnerId runner, const heddle::Error& reason);
-    bool leave_out_the_silent(const heddle::Error& error);
+    bool drop_unresponsive(const heddle::Error& error);
     bool readmit(bool now);
 
     heddle::sched::Team team_;

@@ -107,7 +107,7 @@ bool ggml_backend_sched::leave_out(RunnerId runner, const Error& reason) {
 
 /// A device that is gone has no memory to give, which looks like one that is full. Leaves out those
 /// that do not answer although they say that they have room. Says whether there was one.
-bool ggml_backend_sched::leave_out_the_silent(const Error& error) {
+bool ggml_backend_sched::drop_unresponsive(const Error& error) {
     if (error.code != Errc::out_of_memory) return false;
     const Questions questions;
     constexpr std::size_t kEnoughToAnswer = std::size_t{64} << 10;

@@ -28,27 +28,27 @@ Result<> submitted_by(Run& run) {
     }
 }
 
-Result<bool> echoes(const Runner& runner) {
-    std::array<float, 16> said{}, heard{};
-    for (std::size_t i = 0; i < said.size(); ++i) said[i] = static_cast<float>(i) + 0.5F;
+Result<bool> probe_answers(const Runner& runner) {
+    std::array<float, 16> written{}, read{};
+    for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i) + 0.5F;
 
     Tensor probe{};
     probe.type = GGML_TYPE_F32;
     set_name(probe, "probe");
     for (std::size_t d = 0; d < 4; ++d) {
-        probe.ne[d] = d == 0 ? static_cast<std::int64_t>(said.size()) : 1;
-        probe.nb[d] = d == 0 ? sizeof(float) : sizeof said;
+        probe.ne[d] = d == 0 ? static_cast<std::int64_t>(written.size()) : 1;
+        probe.nb[d] = d == 0 ? sizeof(float) : sizeof written;
     }
     HEDDLE_TRY_ASSIGN(Buffer* const allocated,
                       allocate(*runner.type, alloc_size_of(*runner.type, probe)));
     const OwnedBuffer buffer(allocated);
     HEDDLE_TRY_ASSIGN(void* const base, base_of(*buffer));
     HEDDLE_TRY(place_tensor(*buffer, probe, base));
-    HEDDLE_TRY(write_tensor_async(*runner.stream, probe, said.data(), 0, sizeof said));
+    HEDDLE_TRY(write_tensor_async(*runner.stream, probe, written.data(), 0, sizeof written));
     HEDDLE_TRY(finish(*runner.stream));
-    HEDDLE_TRY(read_tensor_async(*runner.stream, probe, heard.data(), 0, sizeof heard));
+    HEDDLE_TRY(read_tensor_async(*runner.stream, probe, read.data(), 0, sizeof read));
     HEDDLE_TRY(finish(*runner.stream));
-    return said == heard;
+    return written == read;
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ std::uint64_t Submitter::copies_skipped() const { return state_->copies_skipped;
 
 bool Submitter::answers(RunnerId runner) {
     take_old_failure(*team_[runner].stream);
-    auto answer = echoes(team_[runner]);
+    auto answer = probe_answers(team_[runner]);
     return answer && *answer;
 }
 
