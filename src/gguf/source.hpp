@@ -36,7 +36,7 @@ public:
     /// Goes on at `position`, which is not before this one and not past the end.
     void skip_to(std::uint64_t position) { position_ = position; }
 
-    /// At least `bytes` more will be read if the file is sound; they may be fetched ahead.
+    /// At least `bytes` more will be read if the file is sound; they may be read ahead.
     void promise(std::uint64_t bytes);
 
 protected:

@@ -18,7 +18,7 @@ Abilities::Abilities(const GraphIndex& index, Team& team)
 
 /// Devices look at nodes and at the layouts of what they read. Rules go through the nodes in their
 /// order and leave out many: all that may be asked about next are brought near.
-void Abilities::fetch_ahead(RunnerId runner, TensorId node) {
+void Abilities::prefetch_ahead(RunnerId runner, TensorId node) {
     const TensorId last = std::exchange(last_asked_, node);
     const auto end = static_cast<TensorId>(
         std::min(static_cast<std::size_t>(node) + kReadAhead, index_.nodes().size()));
@@ -40,7 +40,7 @@ bool Abilities::can_run(RunnerId runner, TensorId node) {
     if (index_.only_looks(node) || index_.facts(node).op == GGML_OP_NONE) return true;
     std::uint8_t& known = answer(runner, node);
     if (known == not_asked) {
-        fetch_ahead(runner, node);
+        prefetch_ahead(runner, node);
         known = supports_op(*candidate.device, index_[node]) ? yes : no;
     }
     return known == yes;

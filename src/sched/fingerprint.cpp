@@ -88,7 +88,7 @@ inline bool Fingerprint::same_leaf(TensorId id, const Tensor& leaf) const {
 }
 
 /// Roots of views are wanted by whoever is told of them. Those that are nodes are near anyway.
-[[gnu::always_inline]] inline void Fingerprint::fetch_ahead(TensorId id) const {
+[[gnu::always_inline]] inline void Fingerprint::prefetch_ahead(TensorId id) const {
     const std::size_t ahead = static_cast<std::size_t>(id) + kReadAhead;
     if (ahead >= tensors_.size()) return;
     prefetch(tensors_[ahead]);
@@ -100,7 +100,7 @@ inline bool Fingerprint::same_leaf(TensorId id, const Tensor& leaf) const {
 
 bool Fingerprint::same_listed(TensorId begin, TensorId end, Memories& memories) const {
     for (TensorId id = begin; id < end; ++id) {
-        fetch_ahead(id);
+        prefetch_ahead(id);
         if (tensor(id) == nullptr) return false;
         const Tensor& each = *tensor(id);
         if (!(id < nodes_ ? same_node(id, each) : same_leaf(id, each))) return false;

@@ -36,7 +36,7 @@ public:
 private:
     class Memories;
 
-    void fetch_ahead(TensorId id) const;
+    void prefetch_ahead(TensorId id) const;
     bool same_node(TensorId id, const Tensor& node) const;
     bool same_leaf(TensorId id, const Tensor& leaf) const;
     bool same_listed(TensorId begin, TensorId end, Memories& memories) const;

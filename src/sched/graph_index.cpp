@@ -38,7 +38,7 @@ Result<> GraphIndex::read(const Graph& graph) {
 
     // Sources and roots in neither list are entered on the way, behind all others.
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-        fetch_ahead(i);
+        prefetch_ahead(i);
         HEDDLE_TRY(read_tensor(static_cast<TensorId>(i)));
     }
     graph_ = &graph;
@@ -50,7 +50,7 @@ Result<> GraphIndex::read(const Graph& graph) {
 }
 
 /// Tensors first, then where what they point to is in the table.
-[[gnu::always_inline]] inline void GraphIndex::fetch_ahead(std::size_t i) const {
+[[gnu::always_inline]] inline void GraphIndex::prefetch_ahead(std::size_t i) const {
     if (i + kReadAhead >= tensors_.size()) return;
     prefetch(tensors_[i + kReadAhead]);
     const Tensor& soon = *tensors_[i + kReadAhead / 2];

@@ -96,7 +96,7 @@ private:
         return (marks_[static_cast<std::size_t>(id)] & mark) != 0;
     }
 
-    void fetch_ahead(std::size_t i) const;
+    void prefetch_ahead(std::size_t i) const;
     void prefetch_slot(const Tensor* tensor) const;
     Result<> enter_lists(const Graph& graph);
     Result<> read_tensor(TensorId id);

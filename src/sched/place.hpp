@@ -77,7 +77,7 @@ private:
         return answers_[static_cast<std::size_t>(node) * team_.size() +
                         static_cast<std::size_t>(runner)];
     }
-    void fetch_ahead(RunnerId runner, TensorId node);
+    void prefetch_ahead(RunnerId runner, TensorId node);
 
     const GraphIndex& index_;
     Team& team_;

@@ -223,7 +223,7 @@ void fuse(Plan& plan, bool always) {
     while (!left.empty()) {
         std::size_t done = 1;
         if (is_product(left[0])) {
-            // Where there is one task, nobody needs to be met.
+            // With one task there is no barrier to save.
             if (left[0].tasks > 1 || always) done = bind_products(left);
         } else if (may_begin_rows(left[0], always)) {
             done = bind_rows(left, always);

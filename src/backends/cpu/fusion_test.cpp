@@ -390,7 +390,7 @@ TEST_F(FusedProducts, ThoseOfTheSameActivationsShareAMeeting) {
     EXPECT_EQ(meeting_size(plan_.steps), 3u);
 }
 
-TEST_F(FusedProducts, OneThreadMeetsNobody) {
+TEST_F(FusedProducts, OneThreadRunsWithoutBarriers) {
     for (Tensor* each : {turned, k, v}) expand(each);
     ASSERT_TRUE(plan(1, Fusion::on));
     for (const Step& step : plan_.steps) EXPECT_NE(step.bond, Bond::beside);

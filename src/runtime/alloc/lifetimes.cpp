@@ -57,8 +57,8 @@ std::int32_t id_at(std::span<const std::int32_t> ids, std::size_t index) {
 
 /// Nodes first, then what they point to, then where it is in the tables: each step needs what the
 /// one before asked for. Sources behind a gap are few, and done without.
-[[gnu::always_inline]] inline void LifetimeFinder::fetch_ahead(std::span<Tensor* const> nodes,
-                                                               std::size_t i) const {
+[[gnu::always_inline]] inline void LifetimeFinder::prefetch_ahead(std::span<Tensor* const> nodes,
+                                                                  std::size_t i) const {
     const std::size_t mask = slots_.size() - 1;
     prefetch(nodes[i + kReadAhead]);
     const Tensor& soon = *nodes[i + kReadAhead / 2];
@@ -89,7 +89,7 @@ Result<const Lifetimes*> LifetimeFinder::find(const Graph& graph, const Assignme
     }
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const auto now = static_cast<std::int32_t>(i + 1);
-        if (nodes.size() > kFewNodes && i + kReadAhead < nodes.size()) fetch_ahead(nodes, i);
+        if (nodes.size() > kFewNodes && i + kReadAhead < nodes.size()) prefetch_ahead(nodes, i);
         HEDDLE_TRY(scan_node(*nodes[i], id_at(assignment.nodes, i), now));
     }
     finish_scan(static_cast<std::int32_t>(nodes.size() + 1));

@@ -106,7 +106,7 @@ private:
     };
 
     void clear(std::size_t tensors);
-    void fetch_ahead(std::span<Tensor* const> nodes, std::size_t i) const;
+    void prefetch_ahead(std::span<Tensor* const> nodes, std::size_t i) const;
     std::int32_t enter(Tensor& tensor);
     void insert(std::int32_t entry);
     void grow();

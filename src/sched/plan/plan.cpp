@@ -385,7 +385,7 @@ void Planner::forget_homes(const Program& program) const {
 Result<std::vector<std::size_t>> Planner::measure(const GraphAllocator& memory,
                                                   const ConstantCache& constants) {
     Program program = begin();
-    // Nothing is got: an entry that nobody looks at says that there would be one.
+    // A dry run: nothing is allocated, an entry that is never read stands for what would be.
     ConstantCache::Entry imagined;
     std::vector<std::size_t> room;
     for (RunnerId i = 0; i <= in_.team.last(); ++i) room.push_back(constants.capacity_on(i));

@@ -86,7 +86,7 @@ HWY_INLINE hn::Vec<PairLanes> sum_pairs(const std::byte* from, const ColumnBlock
     }
 }
 
-/// A row's sums, one for each of a few columns: of products, and of what codes have too much.
+/// A row's sums, one for each of a few columns: of products, and of zero points.
 template <class Format, class Products, int kColumns>
 struct RowSums {
     using Block = typename Format::Block;

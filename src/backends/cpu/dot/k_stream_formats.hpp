@@ -85,7 +85,7 @@ HWY_INLINE hn::Vec<Bytes> word_bytes(std::uint64_t low, std::uint64_t high) {
 
 // ---- formats -----------------------------------------------------------------------------------
 // Each has vectors of codes, the elements that are in them, and a scale for `kGroup` elements,
-// which `put_scales` stores. What codes have too much is a minimum for each group, or `kOffset`
+// which `put_scales` stores. The zero point of codes is a minimum for each group, or `kOffset`
 // times its scale: `put_scales` returns what the sums of the column's groups are to be multiplied
 // with. With 8 groups these are the upper 8.
 

@@ -123,7 +123,7 @@ struct Format {
     using Other = block_q8_0;
     static constexpr int kElements = 32;        ///< of a block
     static constexpr int kScales = kGroup;      ///< of a group: one or two for each 32 elements
-    static constexpr int kOffset = 0;           ///< what unsigned codes have too much
+    static constexpr int kOffset = 0;           ///< zero point of unsigned codes
     static constexpr bool kIsSigned = false;    ///< codes are
     static constexpr bool kIsSmall = true;      ///< four products fit into 16 bits
     static constexpr bool kHasMinimum = false;  ///< besides the scale

@@ -245,7 +245,7 @@ RepackProduct::Cut RepackProduct::cut_for(const Tiling& tiling, int tasks) const
     }
     const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
     const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
-    // A thread that goes on where it is in memory keeps what was fetched ahead.
+    // A thread that goes on where it is in memory keeps what was prefetched.
     const std::int64_t least = std::clamp<std::int64_t>(strips_ / tasks, 1, kLeastStrips);
     Cut cut{};
     cut.strips = std::clamp<std::int64_t>(strips_ / wanted, std::min(least, most), most);

@@ -76,7 +76,7 @@ TEST(CpuFlashAttn, WorksOnSeveralHeadsOfACacheAtATime) {
 }
 
 /// Every number of queries that rows are read for at once, over parts that follow each other, with
-/// and without a mask: what is asked for ahead must not matter.
+/// and without a mask: what is prefetched must not matter.
 TEST(CpuFlashAttn, GoesFromPartToPartOfACacheOfAnyType) {
     for (const Type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
                             GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL}) {
