@@ -14,10 +14,10 @@
 namespace heddle::cpu {
 namespace {
 
-/// The first thing that went wrong in a run.
-class Trouble {
+/// The first failure of a run.
+class FirstFailure {
 public:
-    void tell(const Tensor& node, std::string message) {
+    void record(const Tensor& node, std::string message) {
         const std::lock_guard guard(lock_);
         if (is_there_.exchange(true, std::memory_order_relaxed)) return;
         node_ = &node;
@@ -36,11 +36,11 @@ private:
     std::string message_;
 };
 
-/// Where the tasks of a step meet. One serves all steps of a run, one after the other, but for
+/// The barrier of the tasks of a step. One serves all steps of a run, one after the other, but for
 /// those that are computed beside each other.
 class StepGate final : public NodeGate {
 public:
-    explicit StepGate(Trouble& trouble) : trouble_(trouble) {}
+    explicit StepGate(FirstFailure& first) : failure_(first) {}
 
     void begin(const Tensor& node, int tasks, ThreadPool* pool) {
         node_ = &node;
@@ -85,11 +85,11 @@ public:
 
     void fail(std::string message) override { fail_in(*node_, std::move(message)); }
     void fail_in(const Tensor& node, std::string message) override {
-        trouble_.tell(node, std::move(message));
+        failure_.record(node, std::move(message));
     }
 
 private:
-    Trouble& trouble_;
+    FirstFailure& failure_;
     const Tensor* node_ = nullptr;  ///< that is computed
     int tasks_ = 1;
     bool crowded_ = false;  ///< more tasks than processors
@@ -98,21 +98,21 @@ private:
     alignas(64) std::atomic<std::int64_t> prepared_{0};
 };
 
-/// Steps that the threads of a pool compute in one meeting. Each that is beside the others has a
-/// gate and scratch memory of its own.
-struct Meeting {
+/// Steps that the threads of a pool compute between two barriers. Each that is beside the others
+/// has a gate and scratch memory of its own.
+struct ParallelRegion {
     Task task;  ///< of every task but for index and gate
     std::span<const Step> steps;
     std::array<std::optional<StepGate>, kMostBeside> gates;  ///< made when first needed
 
     static void run(void* context, int index) {
-        Meeting& meeting = *static_cast<Meeting*>(context);
-        Task task = meeting.task;
+        ParallelRegion& region = *static_cast<ParallelRegion*>(context);
+        Task task = region.task;
         task.index = index;
-        auto left = meeting.steps;
+        auto left = region.steps;
         for (std::size_t number = 0; !left.empty(); ++number) {
             const std::size_t size = segment_size(left);
-            StepGate& gate = *meeting.gates[number];
+            StepGate& gate = *region.gates[number];
             task.gate = &gate;
             if (size == 1) {
                 left[0].kernel->run(*left[0].node, task);
@@ -124,12 +124,12 @@ struct Meeting {
         }
     }
 
-    void hold(ThreadPool* pool, Trouble& trouble) {
+    void start(ThreadPool* pool, FirstFailure& first) {
         task.count = steps[0].tasks;
         std::size_t used = 0;
         for (const Step& step : steps) {
             if (step.bond == Bond::rows) continue;
-            if (!gates[used]) gates[used].emplace(trouble);
+            if (!gates[used]) gates[used].emplace(first);
             gates[used++]->begin(*step.node, task.count, pool);
         }
         if (task.count == 1) {
@@ -146,17 +146,17 @@ Result<> execute(const Plan& plan, const Means& means) {
     HEDDLE_TRY_ASSIGN(const PoolLease lease, lease_pool(plan.tasks, means.pool));
     ThreadPool* pool = lease.pool();
     const NumaGuard here;
-    Trouble trouble;
-    Meeting meeting{
+    FirstFailure failed;
+    ParallelRegion region{
         .task = {.scratch = means.scratch, .plain = means.plain}, .steps = {}, .gates = {}};
     std::span<const Step> left = plan.steps;
     while (!left.empty()) {
-        meeting.steps = left.first(meeting_size(left));
-        left = left.subspan(meeting.steps.size());
-        if (meeting.steps[0].kernel != nullptr) meeting.hold(pool, trouble);
-        if (trouble.is_there()) return trouble.error();
+        region.steps = left.first(region_size(left));
+        left = left.subspan(region.steps.size());
+        if (region.steps[0].kernel != nullptr) region.start(pool, failed);
+        if (failed.is_there()) return failed.error();
         if (means.abort.callback == nullptr) continue;
-        for (const Step& step : meeting.steps) {
+        for (const Step& step : region.steps) {
             if (!means.abort.says_stop()) continue;
             return failure(Errc::aborted, "the abort callback asked to stop after node ",
                            describe(*step.node));

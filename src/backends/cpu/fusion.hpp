@@ -29,8 +29,8 @@ inline std::size_t segment_size(std::span<const Step> steps) {
     return size;
 }
 
-/// Steps that one meeting of threads computes, beginning with the first of `steps`.
-inline std::size_t meeting_size(std::span<const Step> steps) {
+/// Steps that threads compute between two barriers, beginning with the first of `steps`.
+inline std::size_t region_size(std::span<const Step> steps) {
     std::size_t size = 1;
     while (size < steps.size() && steps[size].bond != Bond::none) ++size;
     return size;
@@ -39,7 +39,7 @@ inline std::size_t meeting_size(std::span<const Step> steps) {
 /// Products beside each other, at most.
 inline constexpr std::size_t kMostBeside = 6;
 
-/// Scratch memory of the next segment of a meeting begins so many bytes behind that of this one.
+/// Scratch memory of the next segment of a region begins so many bytes behind that of this one.
 inline std::size_t scratch_of(const Step& first) { return aligned_scratch(first.scratch); }
 
 }  // namespace heddle::cpu

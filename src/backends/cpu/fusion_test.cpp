@@ -380,14 +380,14 @@ protected:
     Tensor* turned = ggml_silu(context(), q);
 };
 
-TEST_F(FusedProducts, ThoseOfTheSameActivationsShareAMeeting) {
+TEST_F(FusedProducts, ThoseOfTheSameActivationsShareARegion) {
     put_over(turned, place_of(q));
     for (Tensor* each : {turned, k, v}) expand(each);
     expect_same();
     EXPECT_EQ(bond_of(k), Bond::beside);
     EXPECT_EQ(bond_of(v), Bond::beside);
     EXPECT_EQ(bond_of(turned), Bond::none);
-    EXPECT_EQ(meeting_size(plan_.steps), 3u);
+    EXPECT_EQ(region_size(plan_.steps), 3u);
 }
 
 TEST_F(FusedProducts, OneThreadRunsWithoutBarriers) {

@@ -33,7 +33,7 @@ Result<> find_fused(const Graph& graph, const Settings& settings, int* with) {
     for (int i = graph.n_nodes - 1; i >= 0; --i) numbers[graph.nodes[i]] = i;
     std::iota(with, with + graph.n_nodes, 0);
     for (std::span<const Step> left = plan.steps; !left.empty();) {
-        const auto together = left.first(meeting_size(left));
+        const auto together = left.first(region_size(left));
         const auto first =
             std::ranges::min(together, {}, [&](const Step& step) { return numbers[step.node]; });
         for (const Step& step : together) with[numbers[step.node]] = numbers[first.node];

@@ -166,17 +166,17 @@ TEST(ThreadPool, KeepsItsThreadsOnTheProcessorsOfTheMask) {
     {
         const auto pool = *ThreadPool::make(params);
         ASSERT_TRUE(pool->try_enter());
-        struct Meeting {
+        struct Arrivals {
             std::vector<CpuList>& seen;
             std::atomic<int> arrived{0};
-        } meeting{seen};
+        } arrivals{seen};
         pool->run({[](void* context, int index) {
-                       auto& meeting = *static_cast<Meeting*>(context);
-                       meeting.seen[static_cast<std::size_t>(index)] = thread_cpus();
-                       ++meeting.arrived;
-                       while (meeting.arrived.load() < 2) std::this_thread::yield();
+                       auto& arrivals = *static_cast<Arrivals*>(context);
+                       arrivals.seen[static_cast<std::size_t>(index)] = thread_cpus();
+                       ++arrivals.arrived;
+                       while (arrivals.arrived.load() < 2) std::this_thread::yield();
                    },
-                   &meeting},
+                   &arrivals},
                   2);
     }
     ASSERT_TRUE(pin_thread(before));  // the pool pinned this thread too
