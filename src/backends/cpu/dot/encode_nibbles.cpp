@@ -15,8 +15,8 @@
 #include "quant/codec.hpp"
 
 /// Blocks of four and five bits, as caches of keys and values have them. The arithmetic is that of
-/// the codecs, operation for operation, and so are the bits; blocks for which that would be more
-/// trouble than it is worth are left to the codec.
+/// the codecs, operation for operation, and so are the bits; blocks for which that would not
+/// pay are left to the codec.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR

@@ -7,8 +7,8 @@
 namespace heddle::cpu {
 namespace {
 
-/// Fields in the order in which kernels read them: the processor sees where this leads and fetches
-/// ahead by itself.
+/// Fields in the order in which kernels read them, so that the hardware prefetcher
+/// follows.
 constexpr RepackLayout kLayouts[] = {
     {GGML_TYPE_Q4_0,
      sizeof(block_q4_0),

@@ -6,8 +6,8 @@
 //     codes    [8][columns][4]
 //     scales   [columns]           f32
 //     sums     [groups][columns]   of codes, for formats with minima: whole numbers, or f32, times
-//                                  the scale; else whole numbers, times what codes of rows have too
-//                                  much, negative
+//                                  the scale; else whole numbers, times the zero points of rows'
+//                                  codes, negative
 #if defined(HEDDLE_CPU_REPACK_SINKS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEDDLE_CPU_REPACK_SINKS_HPP
 #undef HEDDLE_CPU_REPACK_SINKS_HPP

@@ -118,8 +118,8 @@ RowsAhead share_of(RowsAhead rows, std::int64_t i, std::int64_t count) {
     return rows;
 }
 
-/// Reads rows into the cache, from front to back: the processor sees where this leads and fetches
-/// ahead. It does not where several rows are read by turns, and waits twice as long.
+/// Reads rows into the cache, from front to back, so that the hardware prefetcher
+/// follows. It does not where several rows are read by turns, and waits twice as long.
 void fetch(const RowsAhead& ahead) {
     constexpr std::size_t kLine = 64;
     for (std::int64_t j = 0; j < ahead.count; ++j) {

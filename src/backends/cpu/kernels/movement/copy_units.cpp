@@ -63,8 +63,8 @@ bool goes_past_caches(const Copy& copy) {
            kCacheBytes;
 }
 
-/// Orders the loops around the innermost one as the source lies. Reads are waited for and fetched
-/// ahead where they are in order; writes past the caches are neither.
+/// Orders the loops around the innermost one as the source lies. Reads are waited for and
+/// prefetched where they are in order; writes past the caches are neither.
 void read_in_order(Copy& copy) {
     if (!copy.is_aligned) return;
     for (std::size_t d = 2; d < copy.from.rank; ++d) {
