@@ -30,6 +30,33 @@ static ggml_backend_buffer_t place_weights(struct ggml_context* ctx, ggml_backen
     return buffer;
 }
 
+// A chain of blocks, each of which needs two weights of the device and one of the host.
+static struct ggml_tensor* add_blocks(struct ggml_context* ctx, struct ggml_context* on_device,
+                                      struct ggml_context* on_host, struct ggml_tensor* flow,
+                                      int blocks) {
+    for (int i = 0; i < blocks; ++i) {
+        struct ggml_tensor *a, *b, *d, *e;
+        a = ggml_format_name(ggml_mul_mat(ctx, weight(on_device, "wg", i), flow), "a%d", i);
+        b = ggml_format_name(ggml_silu(ctx, a), "b%d", i);
+        d = ggml_format_name(ggml_mul_mat(ctx, weight(on_host, "wc", i), b), "d%d", i);
+        e = ggml_format_name(ggml_silu(ctx, d), "e%d", i);
+        flow = ggml_format_name(ggml_mul_mat(ctx, weight(on_device, "wo", i), e), "f%d", i);
+    }
+    return flow;
+}
+
+// Prints the schedule of the last run and writes it as a page; 0 if both were possible.
+static int explain(ggml_backend_sched_t sched, const char* path) {
+    const char* text = heddle_sched_explain(sched, HEDDLE_EXPLAIN_TEXT);
+    if (text) fputs(text, stdout);
+    const char* page = text ? heddle_sched_explain(sched, HEDDLE_EXPLAIN_HTML) : NULL;
+    if (!page) return fprintf(stderr, "%s\n", heddle_last_error()), 1;
+    FILE* file = fopen(path, "w");
+    if (!file || fputs(page, file) < 0 || fclose(file) != 0) return perror(path), 1;
+    printf("\nwrote %s\n", path);
+    return 0;
+}
+
 int main(int argc, char** argv) {
     const char* path = argc > 1 ? argv[1] : "schedule.html";
     const int blocks = argc > 2 ? atoi(argv[2]) : 1;
@@ -51,18 +78,10 @@ int main(int argc, char** argv) {
     struct ggml_tensor* x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, BATCH);
     ggml_set_name(x, "x");
     ggml_set_input(x);
-    struct ggml_tensor* flow = x;
-    for (int i = 0; i < blocks; ++i) {
-        struct ggml_tensor *a, *b, *d, *e;
-        a = ggml_format_name(ggml_mul_mat(ctx, weight(on_device, "wg", i), flow), "a%d", i);
-        b = ggml_format_name(ggml_silu(ctx, a), "b%d", i);
-        d = ggml_format_name(ggml_mul_mat(ctx, weight(on_host, "wc", i), b), "d%d", i);
-        e = ggml_format_name(ggml_silu(ctx, d), "e%d", i);
-        flow = ggml_format_name(ggml_mul_mat(ctx, weight(on_device, "wo", i), e), "f%d", i);
-    }
-    ggml_set_output(flow);
+    struct ggml_tensor* y = add_blocks(ctx, on_device, on_host, x, blocks);
+    ggml_set_output(y);
     struct ggml_cgraph* graph = ggml_new_graph_custom(ctx, 8 * (size_t)blocks + 8, false);
-    ggml_build_forward_expand(graph, flow);
+    ggml_build_forward_expand(graph, y);
     ggml_backend_buffer_t device_weights = place_weights(on_device, devices[0]);
     ggml_backend_buffer_t host_weights = place_weights(on_host, devices[1]);
 
@@ -74,17 +93,10 @@ int main(int argc, char** argv) {
     for (int run = 0; run < 2 && result == 0; ++run) {  // the first one starts streams
         result = ggml_backend_sched_graph_compute(sched, graph) != GGML_STATUS_SUCCESS;
     }
-    const char* text = result == 0 ? heddle_sched_explain(sched, HEDDLE_EXPLAIN_TEXT) : NULL;
-    if (text) fputs(text, stdout);
-    const char* page = text ? heddle_sched_explain(sched, HEDDLE_EXPLAIN_HTML) : NULL;
-    FILE* file = page ? fopen(path, "w") : NULL;
-    if (!page) {
+    if (result != 0) {
         fprintf(stderr, "%s\n", heddle_last_error());
-    } else if (!file || fputs(page, file) < 0 || fclose(file) != 0) {
-        perror(path);
-        result = 1;
     } else {
-        printf("\nwrote %s\n", path);
+        result = explain(sched, path);
     }
 
     ggml_backend_sched_free(sched);
