@@ -4,7 +4,7 @@ import re
 FOLDERS = ("src", "include", "docs")
 READABLE = re.compile(r'\.(c|h|cpp|hpp|cu|cuh|comp|glsl|md|html|txt|cmake)$')
 ROW = re.compile(r'^\|(?P<ours>[^|]*`[^|]*)\|(?P<field>[^|]*)\|(?P<where>[^|]*)\|$')
-REMEDY = "use the word of the field ({}), see the glossary in CONTRIBUTING.md"
+REMEDY = "use the word of the field ({}), see the glossary in CONTRIBUTING.md; scripts/check --where '{}' lists them"
 
 # Paths of a person's machine, and words about how a change came about.
 WORKPLACE = re.compile(
@@ -62,18 +62,31 @@ def check_words(tree):
 
     def excess(key, count, limit):
         path = first[key][0]
-        line = line_of(tree.file(path), pattern_of(key[0]))
+        line = next((number for number, _ in lines_of(tree.file(path), pattern_of(key[0]))), 1)
         others = f" and {len(first[key]) - 1} more files" if len(first[key]) > 1 else ""
         tree.fail(path, line, f"'{key[0]}' stands {count} times in this{others}, {limit} so far",
-                  REMEDY.format(instead[key]))
+                  REMEDY.format(instead[key], key[0]))
     tree.compare("words.txt", found, allowed, excess)
 
 
-def line_of(file, pattern):
-    for number in range(len(file.lines)):
-        if pattern.search(plain("\n".join(file.lines[number:number + 2]))):
-            return number + 1
-    return 1
+def lines_of(file, pattern):
+    """Lines on which the word begins; it may end on the next one."""
+    for number, line in enumerate(file.lines, 1):
+        both = plain("\n".join(file.lines[number - 1:number + 1]))
+        after = len(pattern.findall(plain(file.lines[number]))) if number < len(file.lines) else 0
+        if len(pattern.findall(both)) > after:
+            yield number, line.strip()
+
+
+def places_of(tree, word):
+    """Every place of a word of the glossary, for whoever renames it."""
+    for _, listed, _, where in glossary(tree):
+        if listed != word:
+            continue
+        for file in tree.files(*where):
+            if READABLE.search(file.path) and pattern_of(word).search(plain(file.text)):
+                for number, line in lines_of(file, pattern_of(word)):
+                    yield f"{file.path}:{number}: {line}"
 
 
 def check_workplace(tree):
