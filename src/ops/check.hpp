@@ -20,7 +20,7 @@ Result<> check_node(const Tensor& node);
 
 /// The same for the nodes of a graph, one after the other. Layers of a model are alike: a node that
 /// differs in nothing that `check_node` looks at from one that was accepted is accepted as well,
-/// which takes a third of the time. Nobody may write to nodes or operands meanwhile.
+/// which takes a third of the time. Nodes and operands must stay as they are meanwhile.
 class GraphCheck {
 public:
     Result<> check(const Tensor& node);
