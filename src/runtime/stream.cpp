@@ -2,6 +2,7 @@
 
 #include "core/graph_plan.hpp"
 #include "core/last_error.hpp"
+#include "heddle/backend/reserve.h"
 #include "ops/catalogue.hpp"
 #include "runtime/contained.hpp"
 #include "runtime/device.hpp"
@@ -103,6 +104,27 @@ Result<> compute(Stream& stream, Graph& graph) {
 
 void optimize(Stream& stream, Graph& graph) {
     if (stream.iface.graph_optimize != nullptr) stream.iface.graph_optimize(&stream, &graph);
+}
+
+namespace {
+
+heddle_stream_reserve_t reserve_of(Stream& stream) {
+    if (stream.device == nullptr || stream.device->reg == nullptr) return nullptr;
+    return reinterpret_cast<heddle_stream_reserve_t>(
+        find_function(*stream.device->reg, HEDDLE_STREAM_RESERVE));
+}
+
+}  // namespace
+
+bool has_reserve(Stream& stream) { return reserve_of(stream) != nullptr; }
+
+Result<> reserve(Stream& stream, Graph& graph) {
+    const auto take = reserve_of(stream);
+    if (take == nullptr) return ok();
+    const Listener listener;
+    return answer(
+        take(&stream, &graph), listener,
+        text("reserving what ", graph.n_nodes, " nodes on stream '", name_of(stream), "' need"));
 }
 
 // ---- plans -------------------------------------------------------------------------------------

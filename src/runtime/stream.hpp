@@ -44,6 +44,12 @@ Result<> compute(Stream& stream, Graph& graph);
 /// Lets the backend reorder nodes before memory is planned; most do not.
 void optimize(Stream& stream, Graph& graph);
 
+/// Whether the stream needs more for a graph than the memory of its tensors.
+bool has_reserve(Stream& stream);
+
+/// Lets the stream take that (heddle/backend/reserve.h).
+Result<> reserve(Stream& stream, Graph& graph);
+
 // ---- plans: graphs made ready to run many times ------------------------------------------------
 
 /// Belongs to the stream it was made for: the backend's own, or a GraphPlan where it has none.

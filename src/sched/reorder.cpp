@@ -82,11 +82,15 @@ bool optimizes(const Team& team, const Split& split) {
     return team[split.runner].stream->iface.graph_optimize != nullptr;
 }
 
+bool reserves(const Team& team, const Split& split) { return team[split.runner].has_reserve; }
+
 }  // namespace
 
 /// Backends see the nodes that they are going to compute: they may remember them.
 void reorder(Splits& splits, const GraphIndex& index, const Team& team) {
-    const auto asks = [&](const Split& split) { return optimizes(team, split); };
+    const auto asks = [&](const Split& split) {
+        return optimizes(team, split) || reserves(team, split);
+    };
     if (std::ranges::none_of(splits.splits, asks)) return;
     splits.wired.push_back(std::make_unique<WiredGraph>(index, splits, 0));
     Reorder reorder(splits);
@@ -94,6 +98,16 @@ void reorder(Splits& splits, const GraphIndex& index, const Team& team) {
         if (!optimizes(team, split)) continue;
         reorder.apply(split, *team[split.runner].stream, *splits.wired.front());
     }
+}
+
+Result<> reserve_scratch(Splits& splits, const Team& team) {
+    if (splits.wired.empty()) return ok();
+    for (const Split& split : splits.splits) {
+        if (!reserves(team, split)) continue;
+        Graph part = splits.wired.front()->piece(split.begin, split.end);
+        HEDDLE_TRY(heddle::reserve(*team[split.runner].stream, part));
+    }
+    return ok();
 }
 
 }  // namespace heddle::sched

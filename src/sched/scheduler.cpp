@@ -4,6 +4,7 @@
 
 #include "core/log.hpp"
 #include "sched/check.hpp"
+#include "sched/reorder.hpp"
 #include "sched/scheduler_state.hpp"
 
 using namespace heddle;
@@ -176,6 +177,7 @@ Result<> ggml_backend_sched::plan_memory(bool place) {
     const PlanRequest request{.slots = options_.slots, .place = place, .unplaced = true};
     HEDDLE_TRY_ASSIGN(s.program, sched::plan(s.index, s.placement, s.splits, team_, *s.memory,
                                              s.constants, request));
+    HEDDLE_TRY(reserve_scratch(s.splits, team_));
     warn_of_growth();
     if (!place) return ok();
     if (options_.check_hazards) {

@@ -27,6 +27,7 @@ Result<Runner> make_runner(Stream* stream, BufferType* type, std::size_t number)
     HEDDLE_TRY_ASSIGN(const DeviceProperties properties, properties_of(*runner.device));
     runner.is_async = properties.caps.async;
     runner.has_events = properties.caps.events && runner.device->iface.event_new != nullptr;
+    runner.has_reserve = has_reserve(*stream);
     return runner;
 }
 

@@ -24,6 +24,7 @@ struct Runner {
     std::string name;            ///< of the stream; copies are named after it
     bool is_async = false;       ///< goes on working when a call has returned
     bool has_events = false;
+    bool has_reserve = false;  ///< needs more for a graph than the memory of its tensors
     bool on_host = false;   ///< `type` is memory of the host
     bool available = true;  ///< false: the device failed, and nothing is to run on it
 };

@@ -12,6 +12,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "ggml-cpp.h"
+#include "ggml-cpu.h"
 #include "ggml-cuda.h"
 #include "heddle/heddle.h"
 
@@ -128,6 +129,84 @@ TEST_P(Faulty, EverythingThatTheDriverRefusesIsASentenceAndWorksAfterwards) {
         EXPECT_EQ(run_through(GetParam()), right) << "call " << n << " of " << calls << " failed";
         EXPECT_GE(fail_after(-1), n) << "nothing failed";
     }
+}
+
+/// A product of so many columns that its scratch memory is larger than what a full device has left.
+struct WideProduct {
+    static constexpr std::int64_t kDepth = 4096, kColumns = 32768;  // halves: 256 MiB
+
+    ggml_backend_ptr stream, cpu{ggml_backend_cpu_init()};
+    ggml_backend_sched_ptr scheduler;
+    ggml_context_ptr context{
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true})};
+    ggml_tensor* weights = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q4_0, kDepth, 32);
+    ggml_backend_buffer_ptr memory;
+    ggml_context_ptr nodes{
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = true})};
+    ggml_tensor* x = ggml_new_tensor_2d(nodes.get(), GGML_TYPE_F32, kDepth, kColumns);
+    ggml_cgraph* graph = ggml_new_graph(nodes.get());
+
+    explicit WideProduct(int device) : stream(ggml_backend_cuda_init(device)) {
+        memory.reset(ggml_backend_alloc_ctx_tensors(context.get(), stream.get()));
+        ggml_backend_buffer_set_usage(memory.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        ggml_backend_buffer_clear(memory.get(), 0);
+        ggml_set_input(x);
+        ggml_build_forward_expand(graph, ggml_mul_mat(nodes.get(), weights, x));
+        ggml_backend_t streams[] = {stream.get(), cpu.get()};
+        scheduler.reset(ggml_backend_sched_new(streams, nullptr, 2, 64, false, true));
+    }
+    /// Its inputs are whatever lies there: only the status counts.
+    ggml_status run() const {
+        if (!ggml_backend_sched_alloc_graph(scheduler.get(), graph))
+            return GGML_STATUS_ALLOC_FAILED;
+        return ggml_backend_sched_graph_compute(scheduler.get(), graph);
+    }
+};
+
+/// Takes the memory of a device but for `rest` bytes.
+std::vector<ggml_backend_buffer_ptr> fill_device(int device, std::size_t rest) {
+    std::vector<ggml_backend_buffer_ptr> taken;
+    std::size_t free = 0, total = 0;
+    for (std::size_t piece = std::size_t{1} << 36; piece >= (1u << 21);) {
+        ggml_backend_cuda_get_device_memory(device, &free, &total);
+        ggml_backend_buffer_ptr buffer;
+        if (free >= rest + piece) {
+            buffer.reset(
+                ggml_backend_buft_alloc_buffer(ggml_backend_cuda_buffer_type(device), piece));
+        }
+        if (buffer == nullptr) {
+            piece /= 2;
+        } else {
+            taken.push_back(std::move(buffer));
+        }
+    }
+    return taken;
+}
+
+constexpr std::size_t kRest = std::size_t{128} << 20;  ///< for code of kernels and the like
+
+TEST_P(Faulty, AGraphThatWasReservedRunsOnADeviceThatIsFull) {
+    const WideProduct product(GetParam());
+    ASSERT_TRUE(ggml_backend_sched_reserve(product.scheduler.get(), product.graph))
+        << heddle_last_error();
+    const auto taken = fill_device(GetParam(), kRest);
+    heddle_clear_error();
+    EXPECT_EQ(product.run(), GGML_STATUS_SUCCESS) << heddle_last_error();
+}
+
+TEST_P(Faulty, ReservingFailsWhereScratchMemoryIsNotThere) {
+    const WideProduct product(GetParam());
+    std::size_t sizes[2] = {};
+    ggml_backend_sched_reserve_size(product.scheduler.get(), product.graph, sizes);
+    {
+        const auto taken = fill_device(GetParam(), sizes[0] + kRest);
+        heddle_clear_error();
+        EXPECT_FALSE(ggml_backend_sched_reserve(product.scheduler.get(), product.graph));
+        EXPECT_THAT(heddle_last_error(), HasSubstr("of scratch memory on CUDA0"));
+    }
+    EXPECT_TRUE(ggml_backend_sched_reserve(product.scheduler.get(), product.graph))
+        << heddle_last_error();
+    EXPECT_EQ(product.run(), GGML_STATUS_SUCCESS) << heddle_last_error();
 }
 
 TEST_P(Faulty, MoreMemoryThanThereIsIsRefusedWithItsSize) {

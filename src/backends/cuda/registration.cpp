@@ -11,6 +11,7 @@
 #include "backends/cuda/device.hpp"
 #include "backends/named_functions.hpp"
 #include "ggml-cuda.h"
+#include "heddle/backend/reserve.h"
 
 namespace heddle::cuda {
 namespace {
@@ -140,6 +141,16 @@ void comm_free(void* communicator) { delete static_cast<Communicator*>(communica
 
 bool comm_allreduce_tensor(void*, ggml_tensor**) { return false; }
 
+ggml_status stream_reserve(ggml_backend_t stream, ggml_cgraph* graph) {
+    return plugin::attempt_status([&] { return std::string("reserve"); },
+                                  [&]() -> Result<> {
+                                      CudaStream* const found = cuda_stream(stream);
+                                      if (found == nullptr || graph == nullptr)
+                                          return invalid("no CUDA stream, or no graph");
+                                      return found->reserve(*graph);
+                                  });
+}
+
 ggml_backend_feature* get_features(ggml_backend_reg_t) {
     static std::array<ggml_backend_feature, 3> features{
         {{"ARCHS", HEDDLE_CUDA_COMPILED_FOR}, {"USE_GRAPHS", "1"}, {nullptr, nullptr}}};
@@ -154,6 +165,7 @@ void* CudaRegistration::find(std::string_view name) {
         named("ggml_backend_register_host_buffer", ggml_backend_cuda_register_host_buffer),
         named("ggml_backend_unregister_host_buffer", ggml_backend_cuda_unregister_host_buffer),
         named("ggml_backend_get_features", get_features),
+        named(HEDDLE_STREAM_RESERVE, stream_reserve),
     };
     return find_function(functions, name);
 }

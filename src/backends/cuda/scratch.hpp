@@ -1,8 +1,12 @@
 #pragma once
 
 #include "backends/cuda/board.hpp"
+#include "heddle/backend.hpp"
 
 namespace heddle::cuda {
+
+/// Bytes that the kernels of `graph` need at most, one after the other. Its tensors need no memory.
+std::size_t scratch_of(const Board& board, ggml_cgraph& graph);
 
 /// Memory of a device that the kernels of one stream use one after the other. It only grows.
 class Scratch {

@@ -74,17 +74,27 @@ void CudaStream::optimize(ggml_cgraph& graph) const {
     gpu::gather_products({graph.nodes, static_cast<std::size_t>(graph.n_nodes)});
 }
 
+Result<std::byte*> CudaStream::take_scratch(std::size_t size) {
+    if (!scratch_.has(size)) {  // captured work knows the old address
+        HEDDLE_TRY(synchronize());
+        replay_.clear();
+    }
+    return scratch_.reserve(size);
+}
+
+Result<> CudaStream::reserve(ggml_cgraph& graph) {
+    HEDDLE_TRY(board_.select());
+    HEDDLE_TRY(take_scratch(scratch_of(board_, graph)));
+    return ok();
+}
+
 Result<> CudaStream::compute(ggml_cgraph& graph) {
     HEDDLE_TRY(board_.select());
     HEDDLE_TRY(faults_.report(board_, stream_.get()));  // of graphs before this one
     HEDDLE_TRY_ASSIGN(const bool is_known, replay_.launch_known(graph.uid, stream_.get()));
     if (is_known) return ok();
     HEDDLE_TRY_ASSIGN(const Plan plan, Plan::make(board_, graph));
-    if (!scratch_.has(plan.scratch)) {  // captured work knows the old address
-        HEDDLE_TRY(synchronize());
-        replay_.clear();
-    }
-    HEDDLE_TRY_ASSIGN(std::byte* const room, scratch_.reserve(plan.scratch));
+    HEDDLE_TRY_ASSIGN(std::byte* const room, take_scratch(plan.scratch));
     if (!board_.options.is_replaying) return enqueue(plan, room);
     return replay_.launch(plan, graph.uid, stream_.get(), [&] { return enqueue(plan, room); });
 }

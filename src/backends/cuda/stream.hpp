@@ -39,6 +39,9 @@ public:
     /// Puts nodes side by side that one launch can compute, before their memory is planned.
     void optimize(ggml_cgraph& graph) const;
 
+    /// Takes the scratch memory that the graph will need.
+    Result<> reserve(ggml_cgraph& graph);
+
     Result<> compute(ggml_cgraph& graph);
     Result<> synchronize();
 
@@ -57,6 +60,7 @@ private:
     CudaStream(const Board& board, StreamHandle stream, Faults faults)
         : board_(board), stream_(std::move(stream)), scratch_(board), faults_(std::move(faults)) {}
     Result<> enqueue(const Plan& plan, std::byte* room) const;
+    Result<std::byte*> take_scratch(std::size_t size);
     Result<> check_own(const Tensor& tensor, const plugin::Pieces& pieces) const;
     Result<> transfer(Direction direction, const Tensor& tensor, std::byte* host,
                       const plugin::Pieces& pieces);
