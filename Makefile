@@ -43,7 +43,7 @@ test-arm: setup ## cross-build for 64-bit Arm, and run the tests of kernels unde
 test-cuda: setup ## build the CUDA backend, and check the device of this machine with it
 	@$(CMAKE)-cuda -DHEDDLE_CUDA=ON >$(BUILD)-cuda-configure.log 2>&1 || { cat $(BUILD)-cuda-configure.log; exit 1; }
 	@cmake --build $(BUILD)-cuda -j $(JOBS) --target ggml-cuda heddle conformance_test cuda_client_test cuda_faults_test cuda_formats_test \
-		cuda_kernels_test cuda_test gpu_test
+		cuda_kernels_test cuda_test cuda_whisper_test gpu_test
 	@scripts/test-cuda $(BUILD)-cuda
 
 bench: build ## build and run the benchmarks
