@@ -191,7 +191,6 @@ TEST_F(BadInput, Prompts) {
 }
 
 TEST_F(BadInput, WrongCommandLines) {
-    is_misuse({});
     is_misuse({"weave"});
     is_misuse({"devices", "--loom"});
     is_misuse({"devices", "more"});

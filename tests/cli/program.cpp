@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace heddle::cli_test {
 namespace {
@@ -56,6 +58,33 @@ Outcome outcome_of(const std::vector<std::string>& arguments, const std::string&
     return outcome;
 }
 
+/// A pseudo-terminal; it stays as it is for as long as the object lives.
+class Terminal {
+public:
+    Terminal() : user_(posix_openpt(O_RDWR | O_NOCTTY)) {
+        if (user_ < 0 || grantpt(user_) != 0 || unlockpt(user_) != 0) {
+            ADD_FAILURE() << "no terminal can be had";
+            return;
+        }
+        name_ = ptsname(user_);
+        program_ = open(name_.c_str(), O_RDWR | O_NOCTTY);
+    }
+    ~Terminal() {
+        close(program_);
+        close(user_);
+    }
+    Terminal(const Terminal&) = delete;
+    Terminal& operator=(const Terminal&) = delete;
+
+    int user() const { return user_; }        ///< where people type and look
+    int program() const { return program_; }  ///< where the program reads and writes
+    const std::string& name() const { return name_; }
+
+private:
+    int user_, program_ = -1;
+    std::string name_;
+};
+
 }  // namespace
 
 Outcome heddle(const std::vector<std::string>& arguments, const std::string& input) {
@@ -71,17 +100,37 @@ Outcome heddle_after(const std::function<void()>& prepare,
 
 Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input) {
     const Directory directory;
-    const int typist = posix_openpt(O_RDWR | O_NOCTTY);
-    if (typist < 0 || grantpt(typist) != 0 || unlockpt(typist) != 0) {
-        ADD_FAILURE() << "no terminal can be had";
-        return {};
-    }
-    const std::string terminal = ptsname(typist);
-    const int held = open(terminal.c_str(), O_RDWR | O_NOCTTY);  // so that it stays as it is
-    EXPECT_EQ(write(typist, input.data(), input.size()), static_cast<ssize_t>(input.size()));
-    const Outcome outcome = outcome_of(arguments, terminal, directory);
-    close(held);
-    close(typist);
+    const Terminal terminal;
+    EXPECT_EQ(write(terminal.user(), input.data(), input.size()),
+              static_cast<ssize_t>(input.size()));
+    return outcome_of(arguments, terminal.name(), directory);
+}
+
+Outcome heddle_on_screen(const std::vector<std::string>& arguments) {
+    const Directory directory;
+    const Terminal terminal;
+    // A terminal holds little: somebody has to read while the program writes.
+    std::string seen;
+    std::jthread reader([&](const std::stop_token& stop) {
+        pollfd waiting{terminal.user(), POLLIN, 0};
+        for (bool is_last = false; !is_last;) {
+            is_last = stop.stop_requested();  // then what is left is read
+            while (poll(&waiting, 1, 10) > 0) {
+                char bytes[4096];
+                const ssize_t count = read(terminal.user(), bytes, sizeof bytes);
+                if (count <= 0) break;
+                seen.append(bytes, static_cast<std::size_t>(count));
+            }
+        }
+    });
+    write_content(directory.path("in"), "");
+    Outcome outcome = outcome_of(arguments, directory.path("in"), directory, [&] {
+        dup2(terminal.program(), STDOUT_FILENO);
+        dup2(terminal.program(), STDERR_FILENO);
+    });
+    reader.request_stop();
+    reader.join();
+    outcome.out = seen;
     return outcome;
 }
 

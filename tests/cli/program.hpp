@@ -26,6 +26,10 @@ Outcome heddle_after(const std::function<void()>& prepare,
 /// The same with somebody typing it: the program reads from a terminal, at most a page of text.
 Outcome heddle_at_terminal(const std::vector<std::string>& arguments, const std::string& input);
 
+/// The same with somebody looking on: all that the program writes goes to a terminal, and is told
+/// of as `out`, in the order in which it came.
+Outcome heddle_on_screen(const std::vector<std::string>& arguments);
+
 /// A directory for the running test, empty at first.
 class Directory {
 public:

@@ -150,8 +150,9 @@ void few_threads() {
 TEST_F(Surroundings, ThreadsThatCannotBeStartedAreASentence) {
     const Outcome bench = heddle_after(few_threads, {"bench", "ceilings", "--quick", "-t", "8"});
     EXPECT_EQ(bench.status, 1);
-    EXPECT_THAT(bench.err, testing::ContainsRegex("^heddle bench: thread [2-4] of 8 cannot be "
-                                                  "started: Resource temporarily unavailable\n$"));
+    EXPECT_THAT(bench.err,
+                testing::ContainsRegex("^heddle bench ceilings: thread [2-4] of 8 cannot be "
+                                       "started: Resource temporarily unavailable\n$"));
     const Outcome run = heddle_after(
         few_threads, {"run", model(), "-p", "a", "-n", "2", "-q", "-d", "sim:devices=3"});
     EXPECT_EQ(run.status, 0) << run.err;  // the work is done by the threads there are

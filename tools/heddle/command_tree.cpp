@@ -27,6 +27,7 @@ OptionText describe_option(const CLI::Option& option) {
     text.description = option.get_description();
     text.preset = option.get_default_str();
     text.required = option.get_required();
+    text.group = option.get_group();
     const std::string type = option.get_type_name();
     text.choices = choices_in(type);
     // Validators add what they want behind a colon.

@@ -12,6 +12,7 @@ struct OptionText {
     std::string value;                  ///< what is written for it in help; empty for flags
     std::string kind;                   ///< of what it takes: FILE, DIR, DEVICE, TEXT, INT, ...
     std::string description, preset;
+    std::string group;  ///< the heading it stands under in help
     std::vector<std::string> choices;
     bool required = false, repeated = false;
 

@@ -2,6 +2,7 @@
 
 #include "command_tree.hpp"
 #include "commands.hpp"
+#include "console.hpp"
 #include "heddle/heddle.h"
 
 /// `heddle completion` and `heddle manual`: pages written from the command line's own definition.
@@ -246,15 +247,15 @@ void add_completion(CLI::App& app, int& status) {
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
     command->callback([shell, &app, &status] {
         const CommandText program = describe_command(app, "heddle");
-        fmt::print("{}", *shell == "bash"  ? bash_completion(program)
-                         : *shell == "zsh" ? zsh_completion(program)
-                                           : fish_completion(program));
+        print("{}", *shell == "bash"  ? bash_completion(program)
+                    : *shell == "zsh" ? zsh_completion(program)
+                                      : fish_completion(program));
         status = kSuccess;
     });
     // For those who install the program.
     CLI::App* manual = app.add_subcommand("manual", "Print the manual page")->group("");
     manual->callback([&app, &status] {
-        fmt::print("{}", manual_page(describe_command(app, "heddle"), heddle_version()));
+        print("{}", manual_page(describe_command(app, "heddle"), heddle_version()));
         status = kSuccess;
     });
 }

@@ -1,15 +1,29 @@
 #include "console.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "core/printable.hpp"
 
 namespace heddle::tool {
+namespace {
+
+/// Whether the cursor stands behind a progress bar.
+std::atomic<bool> bar_is_shown = false;
+
+void write_beside(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stderr) < text.size()) std::clearerr(stderr);
+}
+
+void clear_bar() {
+    if (bar_is_shown.exchange(false)) write_beside("\r\x1b[K");
+}
+
+}  // namespace
 
 std::string coloured(std::string_view text, Colour colour) {
     static const bool wanted = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
@@ -22,8 +36,14 @@ std::string coloured(std::string_view text, Colour colour) {
     return fmt::format("\x1b[{}m{}\x1b[0m", code, shown);
 }
 
+void print_result(std::string_view text) {
+    clear_bar();
+    fmt::print("{}", text);
+}
+
 void print_beside(std::string_view text) {
-    if (std::fwrite(text.data(), 1, text.size(), stderr) < text.size()) std::clearerr(stderr);
+    clear_bar();
+    write_beside(text);
 }
 
 void print_note(std::string_view line) {
@@ -53,24 +73,36 @@ void Table::print() const {
                          : fmt::format("{:>{}}", rows_[r][c], width[c]);
         }
         line.erase(line.find_last_not_of(' ') + 1);
-        fmt::print("{}\n", coloured(line, colours_[r]));
+        print_result(coloured(line, colours_[r]) + "\n");
     }
 }
 
 Progress::Progress(std::string what, std::size_t total)
     : what_(std::move(what)), total_(total), shown_(isatty(STDERR_FILENO) != 0 && total > 0) {}
 
-Progress::~Progress() {
-    if (shown_) print_beside("\r\x1b[K");
-}
+Progress::~Progress() { clear_bar(); }
 
 void Progress::step(std::string_view item) {
+    using namespace std::chrono_literals;
     ++done_;
-    if (!shown_) return;
+    const auto now = Clock::now();
+    if (!shown_ || now - drawn_ < 50ms) return;
+    drawn_ = now;
+    draw(item, now - begin_);
+}
+
+void Progress::draw(std::string_view item, Clock::duration elapsed) const {
     constexpr std::size_t kWidth = 30;
-    const std::size_t full = std::min(kWidth, done_ * kWidth / total_);
-    print_beside(fmt::format("\r\x1b[K{} [{}{}] {}/{} {}", what_, std::string(full, '#'),
-                             std::string(kWidth - full, '.'), done_, total_, printable(item)));
+    constexpr double kSoon = 2;  // seconds after which it is worth telling how many are left
+    const double seconds = std::chrono::duration<double>(elapsed).count();
+    const std::size_t left = total_ - std::min(done_, total_);
+    const std::size_t full = kWidth - left * kWidth / total_;
+    const double rest = seconds / static_cast<double>(done_) * static_cast<double>(left);
+    const std::string time = seconds < kSoon ? "" : fmt::format(" {:.0f} s left", rest);
+    bar_is_shown = true;
+    write_beside(fmt::format("\r\x1b[K{} [{}{}] {}/{}{} {}", what_, std::string(full, '#'),
+                             std::string(kWidth - full, '.'), done_, total_, time,
+                             printable(item)));
     std::fflush(stderr);
 }
 

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <fmt/core.h>
+
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// Writing for people: tables, colours and progress, the latter two on terminals only.
@@ -13,6 +17,14 @@ enum class Colour { plain, red, green, yellow, grey };
 /// `text` without control characters, in a colour if standard output is a terminal and NO_COLOR is
 /// not set.
 std::string coloured(std::string_view text, Colour colour);
+
+/// Results, on standard output. A progress bar makes way for them.
+void print_result(std::string_view text);
+
+template <class... Parts>
+void print(fmt::format_string<Parts...> format, Parts&&... parts) {
+    print_result(fmt::format(format, std::forward<Parts>(parts)...));
+}
 
 /// Text beside the results, on standard error. Where that cannot be written there is nobody to
 /// tell.
@@ -36,7 +48,8 @@ private:
     std::vector<std::size_t> left_{0};
 };
 
-/// A line that fills up on standard error; nothing at all where that is no terminal.
+/// A bar that fills up on standard error, with the time that is left; nothing at all where that is
+/// no terminal. It is drawn a few times a second, however many steps there are.
 class Progress {
 public:
     Progress(std::string what, std::size_t total);
@@ -47,9 +60,14 @@ public:
     void step(std::string_view item = {});
 
 private:
+    using Clock = std::chrono::steady_clock;
+
+    void draw(std::string_view item, Clock::duration elapsed) const;
+
     std::string what_;
     std::size_t total_, done_ = 0;
     bool shown_;
+    Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
 /// "1.5 GiB"

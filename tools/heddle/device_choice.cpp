@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "console.hpp"
+#include "number_checks.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -79,6 +80,7 @@ const char* quantised_type(const ModelFile& file) {
 }  // namespace
 
 void RunsOn::add_options(CLI::App& command) {
+    command.option_defaults()->group("Devices");
     command
         .add_option(
             "-d,--device", devices,
@@ -87,14 +89,15 @@ void RunsOn::add_options(CLI::App& command) {
         ->type_name("DEVICE")
         ->allow_extra_args(false);
     command.add_option("--budget", budgets, "Most memory on a device, such as CUDA0=2G")
+        ->type_name("DEVICE=SIZE")
         ->allow_extra_args(false);
     command.add_option("--policy", policy, "Place nodes by rules or by cost")
         ->capture_default_str()
         ->check(CLI::IsMember({"rules", "cost"}));
     command.add_option("-t,--threads", threads, "Threads of the processor")
-        ->check(CLI::Range(1, 4096));
+        ->check(whole_number(1, 4096));
     command.add_option("-c,--context", context, "Tokens to make room for")
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+        ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 24));
     command.add_flag("--no-fusion", no_fusion, "Compute each node by itself");
     command.add_flag("--mapped", mapped,
                      "Leave weights in the mapped file: starts sooner, runs slower");

@@ -144,12 +144,12 @@ std::string capability_text(const std::string& name) {
 /// Lines "  what   text"; further texts stand below the first.
 void print_lines(const char* what, const std::vector<std::string>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        fmt::print("  {:<12}{}\n", i == 0 ? what : "", printable(texts[i]));
+        print("  {:<12}{}\n", i == 0 ? what : "", printable(texts[i]));
     }
 }
 
 void print_details(const nlohmann::json& device) {
-    fmt::print("\n{}\n", coloured(device["name"].get<std::string>(), Colour::green));
+    print("\n{}\n", coloured(device["name"].get<std::string>(), Colour::green));
     print_lines("is", {device["description"].get<std::string>()});
     print_lines("backend", {device["backend"].get<std::string>()});
     if (device.contains("device_id")) print_lines("id", {device["device_id"].get<std::string>()});
@@ -173,7 +173,7 @@ void print_details(const nlohmann::json& device) {
 }
 
 void print_plugins(const nlohmann::json& plugins) {
-    fmt::print("\n");
+    print("\n");
     Table table({"backend", "status", "file", "reason"});
     for (std::size_t column : {1, 2, 3}) table.align_left(column);
     for (const auto& plugin : plugins) {
@@ -202,7 +202,7 @@ void add_devices(CLI::App& app, int&) {
         }
         all["plugins"] = plugins_json();
         if (*json) {
-            fmt::print("{}\n", json_text(all));
+            print("{}\n", json_text(all));
         } else {
             print_table(all["devices"]);
             if (!*verbose) return;

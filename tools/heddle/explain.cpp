@@ -9,6 +9,7 @@
 #include "device_choice.hpp"
 #include "model/generator.hpp"
 #include "model/placement_text.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 
 /// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
@@ -185,30 +186,30 @@ void print_nodes(const json& schedule) {
         table.add({node["name"], node["op"], shape, device_name(schedule, node["device"]),
                    node["split"].dump(), with, node["why"]});
     }
-    fmt::print("\n");
+    print("\n");
     table.print();
 }
 
 void print_tables(const Explanation& explanation, const ExplainOptions& options) {
     const json& schedule = explanation.schedule;
-    fmt::print("{}: {} token{} at a time, room for {}; {}{}\n\n", options.model, options.tokens,
-               options.tokens == 1 ? "" : "s", explanation.context, places_text(explanation.places),
-               left_out_text(explanation.left_out));
+    print("{}: {} token{} at a time, room for {}; {}{}\n\n", options.model, options.tokens,
+          options.tokens == 1 ? "" : "s", explanation.context, places_text(explanation.places),
+          left_out_text(explanation.left_out));
     print_memory(explanation);
-    fmt::print("\n");
+    print("\n");
     print_splits(schedule);
-    fmt::print("\n{} nodes in {} split{}, placed by {}", schedule["nodes"].size(),
-               schedule["splits"].size(), schedule["splits"].size() == 1 ? "" : "s",
-               schedule["policy"].get<std::string>());
+    print("\n{} nodes in {} split{}, placed by {}", schedule["nodes"].size(),
+          schedule["splits"].size(), schedule["splits"].size() == 1 ? "" : "s",
+          schedule["policy"].get<std::string>());
     const double predicted = schedule["predicted_seconds"], measured = schedule["measured_seconds"];
     if (predicted > 0) {
-        fmt::print("; predicted {:.3g} ms (speeds {})", predicted * 1e3,
-                   schedule["cost_origin"].get<std::string>());
+        print("; predicted {:.3g} ms (speeds {})", predicted * 1e3,
+              schedule["cost_origin"].get<std::string>());
     }
-    if (measured > 0) fmt::print(", measured {:.3g} ms", measured * 1e3);
-    fmt::print("\n");
+    if (measured > 0) print(", measured {:.3g} ms", measured * 1e3);
+    print("\n");
     if (options.nodes) print_nodes(schedule);
-    if (options.schedule) fmt::print("\n{}", explanation.text);
+    if (options.schedule) print("\n{}", explanation.text);
 }
 
 void print_json(const Explanation& explanation, const ExplainOptions& options) {
@@ -240,7 +241,7 @@ void print_json(const Explanation& explanation, const ExplainOptions& options) {
                      {"output", places.back()},
                      {"left_out", left_out}}},
                    {"schedule", explanation.schedule}};
-    fmt::print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
+    print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
 }
 
 Result<> write_pages(const Explanation& explanation, const ExplainOptions& options) {
@@ -294,13 +295,14 @@ void add_explain(CLI::App& app, int& status) {
         ->add_option("-n,--tokens", options->tokens,
                      "Tokens that are read at a time in the schedule that is shown")
         ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+        ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
     command
         ->add_option("--batch", options->batch,
                      "Most tokens that are ever read at a time: decides the memory")
         ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+        ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
     options->on.add_options(*command);
+    command->option_defaults()->group("Output");
     CLI::Option* run =
         command->add_flag("--run", options->run, "Load the model and run it, to measure times");
     command->add_flag("--nodes", options->nodes, "List every node with the reason for its place");

@@ -121,7 +121,7 @@ void print_json(const ModelFile& file) {
                    {"data_offset", gguf_get_data_offset(file.c())},
                    {"metadata", metadata},
                    {"tensors", tensors}};
-    fmt::print("{}\n", json_text(all));
+    print("{}\n", json_text(all));
 }
 
 void print_tables(const ModelFile& file, bool all) {
@@ -148,15 +148,14 @@ void print_tables(const ModelFile& file, bool all) {
         bytes += size;
         elements += ggml_nelements(&tensor);
     });
-    fmt::print("\n");
+    print("\n");
     tensors.print();
-    fmt::print(
-        "\nGGUF version {}, {} tensors, {:.2f} M parameters, {}:", gguf_get_version(file.c()),
-        file.tensor_count(), static_cast<double>(elements) / 1e6, bytes_text(bytes));
+    print("\nGGUF version {}, {} tensors, {:.2f} M parameters, {}:", gguf_get_version(file.c()),
+          file.tensor_count(), static_cast<double>(elements) / 1e6, bytes_text(bytes));
     for (const auto& [type, sums] : by_type) {
-        fmt::print(" {} {} ({})", sums.first, type, bytes_text(sums.second));
+        print(" {} {} ({})", sums.first, type, bytes_text(sums.second));
     }
-    fmt::print("\n");
+    print("\n");
 }
 
 Result<> inspect(const InspectOptions& options) {

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,12 +12,14 @@
 #include <system_error>
 #include <vector>
 
+#include "command_line.hpp"
 #include "commands.hpp"
 #include "console.hpp"
 #include "core/printable.hpp"
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "heddle/heddle.h"
+#include "help.hpp"
 #include "outcome.hpp"
 
 namespace {
@@ -43,30 +46,35 @@ void show_warnings(enum ggml_log_level level, const char* text, void* /*unused*/
     heddle::tool::print_beside(heddle::printable(text, "\n\t"));
 }
 
-/// The command that was asked for, as "run"; empty if none was understood.
-std::string command_of(const CLI::App& app) {
-    const auto commands = app.get_subcommands();
-    return commands.empty() ? "" : commands.front()->get_name();
+/// Says what is wrong with the command line, and who knows more.
+int refuse(const std::string& command, const std::string& problem) {
+    using namespace heddle::tool;
+    const std::string space = command.empty() ? "" : " ";
+    tell_failure(command, fmt::format("{} (heddle{}{} --help)", problem, space, command));
+    return kUsage;
 }
 
 /// Understands the command line and runs its command. Gives the exit status.
-int run_command(CLI::App& app, int argc, char** argv, const int& status) {
+int run_command(CLI::App& app, const heddle::tool::CommandLine& line, const int& status) {
     using namespace heddle::tool;
+    const std::string& command = line.command;
+    if (!line.problem.empty()) return refuse(command, line.problem);
     try {
-        app.parse(argc, argv);
+        app.parse(std::vector<std::string>(line.words.rbegin(), line.words.rend()));
         return status;
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? kSuccess : kUsage;
+        if (error.get_exit_code() == 0) return app.exit(error), kSuccess;  // help, version
+        return refuse(command, error.what());
     } catch (const std::bad_alloc&) {
-        tell_failure(command_of(app), "there is not enough memory");
+        tell_failure(command, "there is not enough memory");
     } catch (const std::system_error& error) {
         // Printing throws, too.
         const bool is_output = std::ferror(stdout) != 0;
-        tell_failure(command_of(app),
-                     is_output ? "standard output cannot be written: " + error.code().message()
-                               : error.what());
+        tell_failure(command, is_output
+                                  ? "standard output cannot be written: " + error.code().message()
+                                  : error.what());
     } catch (const std::exception& error) {
-        tell_failure(command_of(app), error.what());
+        tell_failure(command, error.what());
     }
     return kFailure;
 }
@@ -94,7 +102,7 @@ void end_without_memory() {
 int run_program(int argc, char** argv) {
     using namespace heddle::tool;
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
-    app.require_subcommand(1);
+    use_help_text(app);
     app.set_version_flag("--version", version_text());
     app.fallthrough();  // options for all commands may stand behind the command, too
     std::vector<std::string> plugins;
@@ -102,9 +110,6 @@ int run_program(int argc, char** argv) {
         ->type_name("FILE")
         ->allow_extra_args(false);
     app.parse_complete_callback([&] { load_plugins(plugins); });
-    app.footer(
-        "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
-        "'heddle COMMAND --help' tells more of a command.");
 
     int status = kSuccess;
     add_bench(app, status);
@@ -115,14 +120,20 @@ int run_program(int argc, char** argv) {
     add_run(app, status);
     add_verify(app, status);
     add_completion(app, status);
+    app.footer(
+        "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
+        "'heddle help COMMAND' tells more of a command.");
 
     // The program reports failures itself; nothing may stop it half-way.
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     ggml_log_set(show_warnings, nullptr);
-    const int outcome = run_command(app, argc, argv, status);
+    std::vector<std::string> typed(argv + std::min(argc, 1), argv + argc);
+    if (typed.empty()) typed.emplace_back("--help");
+    const CommandLine line = read_command_line(app, typed);
+    const int outcome = run_command(app, line, status);
     // What nobody could read was not done.
     const auto output = finish_output();
-    return outcome == kSuccess ? report_outcome(command_of(app), output) : outcome;
+    return outcome == kSuccess ? report_outcome(line.command, output) : outcome;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "command_tree.hpp"
+#include "help.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -100,19 +101,6 @@ Seconds that a plug\-in may take to load. It is loaded in a child process first;
 .TP
 .B HEDDLE_UNSAFE_PLUGINS
 If 1, plug\-ins are loaded that other users could have put where they are.
-.SH EXAMPLES
-.TP
-heddle run model.gguf \-p "Once upon a time" \-n 64
-Continues a text.
-.TP
-heddle explain model.gguf \-\-device CUDA0 \-\-context 4096
-Tells what memory that would need.
-.TP
-heddle verify model.gguf \-\-on CUDA0 \-\-against CPU
-Finds the first node of a model that a device computes wrongly.
-.TP
-heddle quantize model\-f16.gguf model\-q8_0.gguf Q8_0
-Writes a smaller model.
 )";
 
 }  // namespace
@@ -126,7 +114,13 @@ std::string manual_page(const CommandText& program, const std::string& version) 
     for (const OptionText& option : program.options) page += option_entry(option);
     page += ".SH COMMANDS\n";
     for (const CommandText& command : program.commands) add_command(command, page);
-    return page + kEnd;
+    page += kEnd;
+    page += ".SH EXAMPLES\n";
+    for (const Example& example : examples()) {
+        page += fmt::format(".TP\n{}\n{}.\n", plain(std::string(example.words)),
+                            plain(std::string(example.does)));
+    }
+    return page;
 }
 
 }  // namespace heddle::tool

@@ -28,15 +28,17 @@ inline CLI::Validator real_number(double least,
             "number " + range};
 }
 
-/// A whole number that 64 bits hold.
-inline CLI::Validator whole_number() {
-    return {[](const std::string& text) -> std::string {
-                std::uint64_t value = 0;
+/// A whole number from `least` to `most`.
+template <class Number = std::uint64_t>
+CLI::Validator whole_number(Number least = 0, Number most = std::numeric_limits<Number>::max()) {
+    return {[=](const std::string& text) -> std::string {
+                Number value = 0;
                 const char* const end = text.data() + text.size();
                 const auto [rest, problem] = std::from_chars(text.data(), end, value);
-                if (problem == std::errc() && rest == end) return {};
-                return "'" + text + "' is no whole number from 0 to " +
-                       std::to_string(std::numeric_limits<std::uint64_t>::max());
+                const bool is_number = problem == std::errc() && rest == end;
+                if (is_number && value >= least && value <= most) return {};
+                return "'" + text + "' is no whole number from " + std::to_string(least) + " to " +
+                       std::to_string(most);
             },
             ""};
 }

@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "heddle/heddle.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 #include "team.hpp"
 
@@ -263,7 +264,7 @@ void print_summary(const QuantizeOptions& options, const std::vector<Job>& jobs,
     if (is_standard_output(options.output)) {
         print_beside(line);
     } else {
-        fmt::print("{}", line);
+        print("{}", line);
     }
 }
 
@@ -312,7 +313,7 @@ void add_quantize(CLI::App& app, int& status) {
                         "Type of output.weight, if another one");
     command->add_flag("--keep-output", options->keep_output, "Leave output.weight as it is");
     command->add_option("-t,--threads", options->threads, "Threads; all cores if left out")
-        ->check(CLI::Range(1, 4096));
+        ->check(whole_number(1, 4096));
     command->callback(
         [options, &status] { status = report_outcome("quantize", quantize(*options)); });
 }

@@ -114,7 +114,7 @@ private:
         static const bool is_terminal = isatty(STDOUT_FILENO) != 0;
         if (options_.json) return;
         if (is_terminal) make_printable(bytes, "\n\r\t");
-        std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+        print_result(bytes);
         std::fflush(stdout);
     }
 
@@ -156,7 +156,7 @@ bool at_terminal() { return isatty(STDIN_FILENO) != 0; }
 /// The next line from the user that has anything in it. False at the end of the conversation.
 bool listen(std::string& line) {
     do {
-        if (at_terminal()) fmt::print("> "), std::fflush(stdout);
+        if (at_terminal()) print("> "), std::fflush(stdout);
         if (!std::getline(std::cin, line)) return false;
     } while (line.empty());
     return line != "/quit";
@@ -198,10 +198,10 @@ Result<std::vector<Token>> converse(Generator& generator, const RunOptions& opti
                 "[the oldest messages no longer fit into the context of {} tokens; left out: {}]",
                 context, asked.left_out));
         }
-        if (!options.interactive && !options.json && !chat) fmt::print("{}", line);
+        if (!options.interactive && !options.json && !chat) print("{}", line);
         HEDDLE_TRY(writer.answer(conversation));
         all.insert(all.end(), asked.tokens.begin(), asked.tokens.end());
-        if (!options.json) fmt::print("\n");
+        if (!options.json) print("\n");
         if (!writer.is_full()) continue;
         std::fflush(stdout);
         print_note(
@@ -245,7 +245,7 @@ void print_json(Generator& generator, const RunOptions& options, const std::vect
                         {"work", work},
                         {"left_out", json_of(generator.left_out())}};
     out["failed_devices"] = json_of(generator.losses());
-    fmt::print("{}\n", json_text(out));
+    print("{}\n", json_text(out));
 }
 
 void print_closing_line(const Generator& generator, const Writer& writer) {
@@ -260,7 +260,7 @@ void print_closing_line(const Generator& generator, const Writer& writer) {
 Result<> show_schedule(Generator& generator, const RunOptions& options) {
     if (options.explain) {
         HEDDLE_TRY_ASSIGN(const std::string text, generator.scheduler().explain());
-        fmt::print("\n{}", text);
+        print("\n{}", text);
     }
     if (!options.html.empty()) {
         HEDDLE_TRY_ASSIGN(const std::string page,
@@ -293,15 +293,18 @@ void add_run(CLI::App& app, int& status) {
     command->add_option("model", options->model, "GGUF file of the llama family")
         ->type_name("FILE")
         ->required();
-    command->add_option("-p,--prompt", options->prompt, "Text to continue");
+    command->option_defaults()->group("Text");
+    command->add_option("-p,--prompt,prompt", options->prompt,
+                        "Text to continue; may also stand behind the model");
     command->add_option("-n,--tokens", options->tokens, "Most tokens to write")
         ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+        ->check(whole_number(std::int64_t{0}, std::int64_t{1} << 30));
     command->add_flag("-i,--interactive", options->interactive,
                       "Talk: one line at a time, /quit or end of input ends it");
     command->add_flag("--chat", options->chat,
                       "Give the prompt as a message, in the model's template");
     command->add_option("--system", options->system, "Message before the conversation");
+    command->option_defaults()->group("Sampling");
     command
         ->add_option("--temperature", options->sampling.temperature,
                      "How freely to choose; 0 takes the likeliest")
@@ -309,7 +312,7 @@ void add_run(CLI::App& app, int& status) {
         ->check(real_number(0, 1e6));
     command->add_option("--top-k", options->sampling.top_k, "Choose among so many; 0: all")
         ->capture_default_str()
-        ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+        ->check(whole_number(0, std::numeric_limits<int>::max()));
     command
         ->add_option("--top-p", options->sampling.top_p,
                      "Choose among the likeliest that together have this probability")
@@ -326,7 +329,8 @@ void add_run(CLI::App& app, int& status) {
     options->on.add_options(*command);
     command->add_option("--batch", options->batch, "Tokens of the prompt to read at a time")
         ->capture_default_str()
-        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+        ->check(whole_number(std::size_t{1}, std::size_t{1} << 20));
+    command->option_defaults()->group("Output");
     command->add_flag("--json", options->json, "One JSON object instead of text");
     command->add_flag("--explain", options->explain, "Show the schedule afterwards");
     command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");

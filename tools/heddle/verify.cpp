@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "device_origin.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 #include "verify_cases.hpp"
 #include "verify_model.hpp"
@@ -92,7 +93,7 @@ Result<bool> verify(const Options& options) {
             all["devices"][report.device] = report_json(report);
         }
         add_summary(reports, all);
-        fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+        print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
         print_summary(reports);
     }
@@ -112,6 +113,7 @@ Result<bool> verify_a_model(const Options& options) {
 
 /// A model may be given instead of cases.
 void add_model_options(CLI::App& command, ModelCheck& check) {
+    command.option_defaults()->group("A model");
     CLI::Option* model =
         command
             .add_option("model", check.model,
@@ -134,7 +136,7 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
         ->needs(model);
     command.add_option("--tolerance", check.tolerance, "Largest error of a node (NMSE)")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber)
+        ->check(real_number(0))
         ->needs(model);
     command.add_option("--worst", check.shown, "Nodes to show")
         ->capture_default_str()
@@ -143,11 +145,12 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
     command
         .add_option("--tokens", check.tokens,
                     "Compare the likeliest next tokens instead of nodes, so many of them")
-        ->check(CLI::Range(1, 100000))
+        ->check(whole_number(1, 100000))
         ->needs(model);
 }
 
 void add_case_options(CLI::App& command, CaseOptions& cases) {
+    command.option_defaults()->group("Cases");
     CLI::Option* recorded =
         command
             .add_option("--golden", cases.golden_directory,
@@ -157,13 +160,13 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
     command
         .add_option("--cases", cases.cases,
                     "Cases to draw of each kind of each op, beside a plain one")
-        ->check(CLI::Range(1, 10000))
+        ->check(whole_number(1, 10000))
         ->excludes(recorded);
     command.add_option("--seed", cases.seed, "What generated cases are made from")
         ->excludes(recorded);
     command.add_option("-t,--threads", cases.threads, "Numbers of threads to try, such as 1,2,5")
         ->delimiter(',')
-        ->check(CLI::Range(1, GGML_MAX_N_THREADS));
+        ->check(whole_number(1, GGML_MAX_N_THREADS));
     command.add_option("--isa", cases.instruction_set,
                        "Instruction sets of the CPU to try: best, all, or a name");
     command
@@ -177,11 +180,12 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
 }
 
 void add_isolation_options(CLI::App& command, Options& options) {
+    command.option_defaults()->group("Processes");
     command
         .add_option("--timeout", options.case_limit,
                     "Seconds that a case may take in a process of its own")
         ->capture_default_str()
-        ->check(CLI::Range(0.1, 1e6));
+        ->check(real_number(0.1, 1e6));
     CLI::Option* isolate =
         command.add_flag("--isolate", options.isolate,
                          "Every device in a process of its own, not only those of plug-ins that "
@@ -211,7 +215,7 @@ Result<bool> run(Options& options) {
 void add_verify(CLI::App& app, int& status) {
     auto options = std::make_shared<Options>();
     CLI::App* command =
-        app.add_subcommand("verify", "Compares what devices compute with known results");
+        app.add_subcommand("verify", "Compare what devices compute with known results");
     add_case_options(*command, options->cases);
     command
         ->add_option("-d,--device", options->devices,
@@ -219,6 +223,7 @@ void add_verify(CLI::App& app, int& status) {
         ->type_name("DEVICE")
         ->allow_extra_args(false);
     add_isolation_options(*command, *options);
+    command->option_defaults()->group("Output");
     command->add_flag("-v,--verbose", options->verbose,
                       "Also reasons for declining, and all last words of what died");
     command->add_flag("--json", options->json, "Result as JSON");

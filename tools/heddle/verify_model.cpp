@@ -252,7 +252,7 @@ void print_table(const std::vector<Finding>& findings, const ModelCheck& check) 
                   is_past(*finding, check.tolerance) ? Colour::red : Colour::plain);
     }
     table.print();
-    fmt::print("\n");
+    print("\n");
 }
 
 void print_json(const std::vector<Finding>& findings, const ModelCheck& check, const Side& tested,
@@ -275,7 +275,7 @@ void print_json(const std::vector<Finding>& findings, const ModelCheck& check, c
                        {"drift", check.drift},       {"nodes", nodes},
                        {"passed", first == nullptr}, {"first_past_tolerance", nullptr}};
     if (first != nullptr) all["first_past_tolerance"] = first->index;
-    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -305,19 +305,18 @@ Result<bool> verify_model(const ModelCheck& check) {
         return first == nullptr;
     }
     print_table(findings, check);
-    fmt::print("{} nodes compared on {} and {}, {} declined by one of them; ", compared,
-               tested.name(), trusted.name(), declined);
+    print("{} nodes compared on {} and {}, {} declined by one of them; ", compared, tested.name(),
+          trusted.name(), declined);
     const bool equal = std::ranges::all_of(findings, [](const Finding& f) { return f.error == 0; });
     if (equal) {
-        fmt::print("all results are equal\n");
+        print("all results are equal\n");
     } else if (first == nullptr) {
-        fmt::print("all within {:.1e}\n", check.tolerance);
+        print("all within {:.1e}\n", check.tolerance);
     } else {
-        fmt::print("{}\n",
-                   coloured(fmt::format("the first past {:.1e} is node {} '{}' ({}): {:.2e}",
-                                        check.tolerance, first->index, first->name, first->op,
-                                        first->error),
-                            Colour::red));
+        print("{}\n", coloured(fmt::format("the first past {:.1e} is node {} '{}' ({}): {:.2e}",
+                                           check.tolerance, first->index, first->name, first->op,
+                                           first->error),
+                               Colour::red));
     }
     return first == nullptr;
 }

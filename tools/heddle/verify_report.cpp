@@ -82,16 +82,16 @@ void print_folded(const DeviceReport& report, bool verbose) {
     }
     if (count == 0) return;
     if (count > most) names += fmt::format(" and {} more", count - most);
-    fmt::print("{} declined as a whole: {}\n", ops_text(count), names);
+    print("{} declined as a whole: {}\n", ops_text(count), names);
 }
 
 void print_failures(const DeviceReport& report) {
     for (const auto& [name, tally] : report.tallies) {
         for (std::size_t i = 0; i < std::min(kShownFailures, tally.failures.size()); ++i) {
-            fmt::print("{}\n", coloured(tally.failures[i], Colour::red));
+            print("{}\n", coloured(tally.failures[i], Colour::red));
         }
         if (tally.failures.size() > kShownFailures) {
-            fmt::print("{}: and {} more\n", name, tally.failures.size() - kShownFailures);
+            print("{}: and {} more\n", name, tally.failures.size() - kShownFailures);
         }
     }
 }
@@ -110,7 +110,7 @@ void print_deaths(const DeviceReport& report, bool verbose) {
         }
     }
     if (is_empty) return;
-    fmt::print("\n");
+    print("\n");
     table.print();
 }
 
@@ -154,7 +154,7 @@ void print_reasons(const DeviceReport& report) {
         table.add({ops_text(row.ops), std::to_string(row.cases), reason});
     }
     if (is_empty && shared.empty()) return;
-    fmt::print("\n");
+    print("\n");
     table.print();
 }
 
@@ -211,16 +211,16 @@ void print_report(const DeviceReport& report, bool verbose) {
     if (has_rows) {
         print_counts(report);
     } else {
-        fmt::print("{}\n", report.device);
+        print("{}\n", report.device);
     }
     print_folded(report, verbose);
     print_failures(report);
     print_deaths(report, verbose);
     if (!report.trouble.empty()) {
-        fmt::print("{}\n", coloured(report.device + ": " + report.trouble, Colour::red));
+        print("{}\n", coloured(report.device + ": " + report.trouble, Colour::red));
     }
     if (verbose) print_reasons(report);
-    fmt::print("\n");
+    print("\n");
 }
 
 nlohmann::json report_json(const DeviceReport& report) {
@@ -237,7 +237,7 @@ void print_summary(const std::vector<DeviceReport>& reports) {
     if (totals.not_computed > 0)
         line += fmt::format("; nothing computed of {}", ops_text(totals.not_computed));
     if (totals.troubles > 0) line += fmt::format("; devices in trouble: {}", totals.troubles);
-    fmt::print("{}\n", line);
+    print("{}\n", line);
 }
 
 void add_summary(const std::vector<DeviceReport>& reports, nlohmann::json& all) {

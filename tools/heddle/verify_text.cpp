@@ -194,7 +194,7 @@ void print_steps(const Comparison& comparison, const Tokenizer& tokenizer) {
                    number(step.error / step.spread), number(step.largest / step.spread)},
                   comparison.is_wrong(step) ? Colour::red : Colour::plain);
     }
-    if (any) table.print(), fmt::print("\n");
+    if (any) table.print(), print("\n");
 }
 
 nlohmann::json to_json(const Reading& reading) {
@@ -226,7 +226,7 @@ void print_json(const Comparison& comparison, const ModelCheck& check) {
     all["limit"] = comparison.limit();
     all["tie"] = comparison.tie();
     for (const Reading& other : comparison.others) all["yardstick"].push_back(to_json(other));
-    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -250,16 +250,16 @@ Result<bool> verify_text(const ModelCheck& check) {
     print_steps(comparison, *tokenizer);
     const auto count = static_cast<std::ptrdiff_t>(comparison.tested.steps.size());
     const std::ptrdiff_t alike = comparison.tested.alike();
-    fmt::print("{} of {} tokens are alike on {} and {}", alike, count, check.on, check.against);
+    print("{} of {} tokens are alike on {} and {}", alike, count, check.on, check.against);
     if (const auto ties = count - alike - comparison.wrong(); ties > 0) {
-        fmt::print(", {} more but for a tie", ties);
+        print(", {} more but for a tie", ties);
     }
-    fmt::print("; logits are {:.1e} of their spread apart", comparison.tested.error());
+    print("; logits are {:.1e} of their spread apart", comparison.tested.error());
     for (const Reading& other : comparison.others) {
-        fmt::print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(),
+        print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(),
                    other.error());
     }
-    fmt::print("\n");
+    print("\n");
     return comparison.has_passed();
 }
 

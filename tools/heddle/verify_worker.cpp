@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "console.hpp"
 #include "heddle/heddle.h"
 
 namespace heddle::tool {
@@ -262,7 +263,7 @@ Result<bool> verify_model_in_worker(const ModelCheck& check, Child::Seconds limi
             {"against", check.against},
             {"passed", false},
             {"death", {{"case", death.run}, {"ended_with", death.how}, {"words", death.words}}}};
-        fmt::print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
+        print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
     }
     return failure(Errc::device, sentence_of(death));
 }

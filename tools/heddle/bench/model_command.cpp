@@ -13,6 +13,7 @@
 #include "device_choice.hpp"
 #include "model/generator.hpp"
 #include "model/placement_text.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 #include "work.hpp"
 
@@ -248,10 +249,10 @@ void add_model(CLI::App& bench, int& status) {
         ->excludes(file);
     command->add_option("--prompt", options->prompt, "Tokens of the prompt")
         ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+        ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
     command->add_option("-n,--tokens", options->tokens, "Tokens to go on for")
         ->capture_default_str()
-        ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20));
+        ->check(whole_number(std::int64_t{2}, std::int64_t{1} << 20));
     command->add_option("-d,--device", options->devices, "Devices for the layers")
         ->type_name("DEVICE")
         ->allow_extra_args(false)

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <thread>
 
+#include "console.hpp"
 #include "heddle/heddle.hpp"
 #include "json_text.hpp"
+#include "number_checks.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
@@ -30,9 +32,9 @@ Result<> Output::show(const Report& report, const Roofline& roofline) const {
     if (!svg.empty()) HEDDLE_TRY(write_file(svg, roofline.svg()));
     if (!html.empty()) HEDDLE_TRY(write_file(html, roofline.html(report.html())));
     if (json) {
-        fmt::print("{}\n", json_text(report.json()));
+        print("{}\n", json_text(report.json()));
     } else if (csv) {
-        fmt::print("{}", report.csv());
+        print("{}", report.csv());
     } else {
         report.print_table();
     }
@@ -43,7 +45,7 @@ void Common::add_options(CLI::App& command, bool with_picture) {
     command.add_option("-t,--threads", threads, "Thread counts, such as 1,2,4")
         ->delimiter(',')
         ->allow_extra_args(false)
-        ->check(CLI::Range(1, 4096));
+        ->check(whole_number(1, 4096));
     command.add_flag("--quick", quick, "Seconds instead of minutes: small shapes, few runs");
     command.add_flag("--median", by_median, "Rate by median runs instead of best ones");
     output.add_options(command, with_picture);

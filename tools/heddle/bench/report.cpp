@@ -39,15 +39,15 @@ std::string Report::cell(const Column& column, const Value& value) const {
 
 void Report::print_table() const {
     const unsigned cores = std::thread::hardware_concurrency();
-    fmt::print("{}, {} {}", instruction_set(), cores, cores == 1 ? "core" : "cores");
+    print("{}, {} {}", instruction_set(), cores, cores == 1 ? "core" : "cores");
     std::string before;
     for (const Figure& figure : figures_) {
-        if (figure.what != before) fmt::print("\n{}:", figure.what);
-        fmt::print("{} {:.1f} {} ({} {})", figure.what == before ? "," : "", figure.value,
-                   figure.unit, figure.threads, figure.threads == 1 ? "thread" : "threads");
+        if (figure.what != before) print("\n{}:", figure.what);
+        print("{} {:.1f} {} ({} {})", figure.what == before ? "," : "", figure.value, figure.unit,
+              figure.threads, figure.threads == 1 ? "thread" : "threads");
         before = figure.what;
     }
-    fmt::print("\n\n");
+    print("\n\n");
     std::vector<std::string> titles;
     for (const Column& column : columns_) titles.push_back(column.title);
     Table table(std::move(titles));
@@ -60,8 +60,8 @@ void Report::print_table() const {
         table.add(std::move(cells));
     }
     table.print();
-    if (!notes_.empty()) fmt::print("\n");
-    for (const std::string& note : notes_) fmt::print("{}\n", note);
+    if (!notes_.empty()) print("\n");
+    for (const std::string& note : notes_) print("{}\n", note);
 }
 
 std::string Report::csv() const {

@@ -1,0 +1,198 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "program.hpp"
+#include "small_model.hpp"
+
+/// What the program makes of the words people type, and how it looks on a terminal.
+namespace heddle::cli_test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+/// The one line that a command line gets which means nothing.
+std::string refusal(const std::vector<std::string>& words) {
+    const Outcome outcome = heddle(words);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    return outcome.err;
+}
+
+TEST(Usage, AMistypedCommandGetsTheOneThatWasMeant) {
+    EXPECT_EQ(refusal({"rum"}),
+              "heddle: there is no command 'rum'; did you mean 'run'? (heddle --help)\n");
+    EXPECT_EQ(refusal({"bench", "opps"}),
+              "heddle bench: there is no command 'opps'; did you mean 'ops'? (heddle bench "
+              "--help)\n");
+    EXPECT_EQ(refusal({"xylophone"}), "heddle: there is no command 'xylophone' (heddle --help)\n");
+}
+
+TEST(Usage, AMistypedOptionGetsTheOneThatWasMeant) {
+    EXPECT_EQ(refusal({"run", "m.gguf", "--promt", "hi"}),
+              "heddle run: there is no option --promt; did you mean '--prompt'? (heddle run "
+              "--help)\n");
+    EXPECT_THAT(refusal({"run", "m.gguf", "--jsno"}), HasSubstr("did you mean '--json'?"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "-Z"}), HasSubstr("there is no option -Z"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "--plugn", "x"}), HasSubstr("'--plugin'"));
+}
+
+TEST(Usage, NumbersOutOfRangeAreToldTheRange) {
+    EXPECT_THAT(refusal({"run", "m.gguf", "-n", "-1"}),
+                HasSubstr("--tokens: '-1' is no whole number from 0 to 1073741824"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "--temperature", "hot"}),
+                HasSubstr("--temperature: 'hot' is no number from 0 to 1e+06"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "-t", "2.5"}), HasSubstr("'2.5' is no whole number"));
+}
+
+TEST(Usage, WordsTooManyAndTooFewAreNamed) {
+    EXPECT_THAT(refusal({"inspect", "a.gguf", "b.gguf"}),
+                HasSubstr("'b.gguf' is one word too many"));
+    EXPECT_THAT(refusal({"inspect"}), HasSubstr("model is required"));
+    EXPECT_THAT(refusal({"bench"}), HasSubstr("a command is missing"));
+}
+
+TEST(Usage, ValuesMayLookLikeOptions) {
+    // Nothing is taken for an option that is the value of another one.
+    const Outcome outcome = heddle({"run", "nowhere.gguf", "--prompt", "--promt", "-n", "1"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("nowhere.gguf: cannot be opened"));
+}
+
+/// The text that a small model writes.
+class Synonyms : public testing::Test {
+protected:
+    void SetUp() override { SmallModel().write(directory_.path("m.gguf")); }
+
+    std::string text(std::vector<std::string> words) {
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.out;
+    }
+
+    Directory directory_;
+    std::string model_ = directory_.path("m.gguf");
+};
+
+TEST_F(Synonyms, NamesOfLlamaCppWork) {
+    const std::string ours = text({"run", model_, "--prompt", "ab", "--tokens", "5",
+                                   "--temperature", "0", "--context", "64", "--device", "CPU"});
+    EXPECT_EQ(text({"run", "-m", model_, "-p", "ab", "--n-predict", "5", "--temp", "0",
+                    "--ctx-size", "64", "-ngl", "0"}),
+              ours);
+    EXPECT_EQ(text({"run", "--model=" + model_, "-p", "ab", "--predict=5", "--temp=0", "-c", "64",
+                    "--n-gpu-layers", "99", "-d", "CPU"}),
+              ours);
+}
+
+TEST_F(Synonyms, ThePromptMayStandBehindTheModel) {
+    const std::vector<std::string> rest{"-n", "4", "--temperature", "0"};
+    std::vector<std::string> word{"run", model_, "ab"}, option{"run", model_, "-p", "ab"};
+    word.insert(word.end(), rest.begin(), rest.end());
+    option.insert(option.end(), rest.begin(), rest.end());
+    EXPECT_EQ(text(word), text(option));
+}
+
+TEST_F(Synonyms, SomeLayersAreAnsweredWithWhatToSayInstead) {
+    EXPECT_THAT(refusal({"run", model_, "-ngl", "12"}), HasSubstr("--budget"));
+}
+
+TEST_F(Synonyms, BenchOfAFileIsBenchOfAModel) {
+    const Outcome outcome = heddle({"bench", model_, "--quick", "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(nlohmann::json::accept(outcome.out));
+}
+
+TEST(Help, IsGivenByTheCommandHelpToo) {
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{}, {"run"}, {"bench"}, {"bench", "ops"}}) {
+        std::vector<std::string> asked{"help"}, option = command;
+        asked.insert(asked.end(), command.begin(), command.end());
+        option.emplace_back("--help");
+        EXPECT_EQ(heddle(asked).out, heddle(option).out);
+        EXPECT_EQ(heddle(asked).status, 0);
+    }
+    EXPECT_EQ(heddle({}).out, heddle({"--help"}).out);
+}
+
+TEST(Help, HasGroupsDefaultsAndExamples) {
+    const std::string text = heddle({"run", "--help"}).out;
+    EXPECT_THAT(text, HasSubstr("\nUsage: heddle run MODEL [options]\n"));
+    for (const char* group : {"\nText:\n", "\nSampling:\n", "\nDevices:\n", "\nOutput:\n"}) {
+        EXPECT_THAT(text, HasSubstr(group));
+    }
+    EXPECT_THAT(text, HasSubstr("-n, --tokens N          Most tokens to write (default 128)\n"));
+    EXPECT_THAT(text, Not(HasSubstr("INT")));
+    EXPECT_THAT(text, Not(HasSubstr("Needs:")));
+}
+
+TEST(Help, OfEveryCommandHasTwoExamplesAndFitsATerminal) {
+    for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+             {}, {"run"}, {"explain"}, {"devices"}, {"inspect"}, {"quantize"}, {"verify"},
+             {"bench"}, {"bench", "ceilings"}, {"bench", "ops"}, {"bench", "model"},
+             {"bench", "sched"}, {"bench", "compare"}, {"completion"}}) {
+        std::vector<std::string> words = command;
+        words.emplace_back("--help");
+        const std::string text = heddle(words).out;
+        const std::size_t at = text.find("\nExamples:\n");
+        ASSERT_NE(at, std::string::npos) << text;
+        const std::string examples = text.substr(at);
+        EXPECT_THAT(examples, ContainsRegex("\n  heddle [^\n]+\n      [^\n]+\n  heddle ")) << text;
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 90u) << line;
+    }
+}
+
+/// What a terminal shows that got `bytes`: carriage returns and cleared lines carried out.
+std::vector<std::string> screen_of(const std::string& bytes) {
+    std::vector<std::string> lines(1);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (bytes.compare(i, 3, "\x1b[K") == 0) {
+            i += 2;
+        } else if (bytes[i] == '\n') {
+            lines.emplace_back();
+        } else if (bytes[i] == '\r') {
+            // The program always clears the line as well; the terminal sends \r\n for \n.
+            if (bytes.compare(i + 1, 3, "\x1b[K") == 0) lines.back().clear();
+        } else {
+            lines.back() += bytes[i];
+        }
+    }
+    return lines;
+}
+
+TEST_F(Synonyms, ResultsAreNotGluedToTheProgressBar) {
+    const std::string smaller = directory_.path("q.gguf");
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"quantize", model_, smaller, "Q8_0"},
+             {"bench", "ceilings", "--quick"},
+             {"run", model_, "-p", "ab", "-n", "3"}}) {
+        const Outcome outcome = heddle_on_screen(words);
+        EXPECT_EQ(outcome.status, 0) << outcome.out;
+        EXPECT_THAT(outcome.out, HasSubstr("\r\x1b[K")) << words[0] << " shows no bar";
+        for (const std::string& line : screen_of(outcome.out)) {
+            EXPECT_THAT(line, Not(ContainsRegex("\\[#*\\.*\\] [0-9]+/"))) << words[0];
+        }
+    }
+}
+
+TEST_F(Synonyms, TheBarIsDrawnAFewTimesASecond) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = heddle_on_screen({"run", model_, "-p", "ab", "-n", "1"});
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const std::regex bar("\\[#*\\.*\\] [0-9]+/");
+    const auto drawn = std::distance(
+        std::sregex_iterator(outcome.out.begin(), outcome.out.end(), bar), std::sregex_iterator());
+    EXPECT_LE(static_cast<double>(drawn), 1 + 20 * seconds);
+}
+
+}  // namespace
+}  // namespace heddle::cli_test
