@@ -11,6 +11,7 @@
 
 #include "backends/cuda/board.hpp"
 #include "backends/cuda/kernel_list.hpp"
+#include "backends/cuda/peer_copies.hpp"
 #include "ggml-backend-impl.h"
 #include "ggml-cpp.h"
 #include "ggml-cuda.h"
@@ -135,6 +136,39 @@ TEST_F(Cuda, KernelsOfDifferentOpsHaveNamesAndFunctions) {
             EXPECT_NE(kernel->launch, nullptr) << kernel->name;
         }
     }
+}
+
+// ---- copies between GPUs -----------------------------------------------------------------------
+
+int trials = 0;
+
+TEST_F(Cuda, CopiesBetweenTwoGpusAreTriedOnce) {
+    trials = 0;
+    PeerCopies copies([](int from, int) -> Result<bool> {
+        ++trials;
+        return from != 1;  // what comes from GPU 1 is changed
+    });
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_TRUE(copies.are_sound(0, 1));
+        EXPECT_FALSE(copies.are_sound(1, 0));
+        EXPECT_TRUE(copies.are_sound(1, 1)) << "a GPU's own memory";
+    }
+    EXPECT_EQ(trials, 2);
+    EXPECT_NE(lines_.back().find("from GPU 1 to GPU 0 change what they bring"), std::string::npos)
+        << lines_.back();
+}
+
+TEST_F(Cuda, CopiesThatCouldNotBeTriedAreTriedAgain) {
+    trials = 0;
+    PeerCopies copies([](int, int) -> Result<bool> {
+        if (++trials == 1) return failure(Errc::out_of_memory, "no memory left");
+        return true;
+    });
+    EXPECT_FALSE(copies.are_sound(0, 1));
+    EXPECT_NE(lines_.back().find("were not tried: no memory left"), std::string::npos);
+    EXPECT_TRUE(copies.are_sound(0, 1));
+    EXPECT_TRUE(copies.are_sound(0, 1));
+    EXPECT_EQ(trials, 2);
 }
 
 // ---- devices that are left out -----------------------------------------------------------------

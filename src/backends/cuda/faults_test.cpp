@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
+#include "backends/cuda/peer_copies.hpp"
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
@@ -235,6 +236,16 @@ TEST_P(Faulty, TensorsThatAreNotInsideTheirBufferAreRefused) {
     heddle_clear_error();
     EXPECT_EQ(ggml_backend_graph_compute(stream.get(), chain.graph), GGML_STATUS_SUCCESS)
         << heddle_last_error();
+}
+
+TEST_P(Faulty, ATrialOfCopiesFindsThatAGpuKeepsWhatItIsGiven) {
+    const auto tried = try_peer_copy(GetParam(), GetParam());
+    ASSERT_TRUE(tried) << tried.error().message;
+    EXPECT_TRUE(*tried);
+    for (int n = 0; n < 2; ++n) {
+        fail_after(n);
+        EXPECT_FALSE(try_peer_copy(GetParam(), GetParam())) << "allocation " << n << " failed";
+    }
 }
 
 // ---- indices that point nowhere ----------------------------------------------------------------

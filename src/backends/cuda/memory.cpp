@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cuda/peer_copies.hpp"
 #include "core/root_buffer.hpp"
 
 namespace heddle::cuda {
@@ -107,6 +108,7 @@ Result<> CudaBuffer::copy_from(const CudaBuffer& source, const Tensor& from, Ten
 bool CudaBuffer::copy(const Tensor& from, Tensor& to) {
     const CudaBuffer* source = buffer_of(from);
     if (source == nullptr) return false;
+    if (!peer_copies().are_sound(source->board().ordinal, board_.ordinal)) return false;
     auto copied = copy_from(*source, from, to);
     // A copy that failed was tried: no other way is to be taken.
     if (!copied) plugin::report(std::move(copied).error().within(board_.name));

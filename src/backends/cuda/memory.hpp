@@ -24,7 +24,8 @@ public:
     Result<> write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces);
     Result<> read_pieces(const Tensor& tensor, std::byte* data, plugin::Pieces pieces);
 
-    /// From memory of any of these devices; false for other memory.
+    /// From memory of any of these devices; false for other memory, and where copies between the
+    /// two are not sound.
     bool copy(const Tensor& from, Tensor& to);
 
     /// Fails unless the pieces of `tensor` lie inside this buffer.

@@ -1,6 +1,7 @@
 #include "backends/cuda/stream.hpp"
 
 #include "backends/cuda/device.hpp"
+#include "backends/cuda/peer_copies.hpp"
 #include "backends/gpu/gather_products.hpp"
 #include "ggml-impl.h"
 
@@ -152,6 +153,7 @@ bool CudaStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor& t
     if (other == nullptr) return false;
     const plugin::Pieces whole{0, byte_size(to), 1, 0, 0};
     if (!other->check_own(from, whole) || !check_own(to, whole)) return false;
+    if (!peer_copies().are_sound(other->board_.ordinal, board_.ordinal)) return false;
     auto copied = copy_from(*other, from, to);
     // A copy that failed was tried: no other way is to be taken.
     if (!copied) plugin::report(std::move(copied).error().within(board_.name));
