@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -311,9 +312,25 @@ private:
             golden::Elements::dense(expected.type, extent, wanted));
         if (!compared) return text("'", result.name, "': ", compared.error().message);
         if (compared->passed) return {};
+        if (case_.rounds && is_all_rounding(result, bytes, wanted)) return {};
         return text("'", result.name, "' on ",
                     result.buffer != nullptr ? ggml_backend_buffer_name(result.buffer) : "nothing",
                     ": ", compared->what);
+    }
+
+    /// Gradients may cancel each other, and what is left then is no number but the last bits of
+    /// others, which are near 1 here.
+    static bool is_all_rounding(const Tensor& result, std::span<const std::byte> bytes,
+                                std::span<const std::byte> wanted) {
+        constexpr double kLastBits = 1e-6;
+        if (result.type != GGML_TYPE_F32) return false;
+        for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+            float value = 0, right = 0;
+            std::memcpy(&value, bytes.data() + at, sizeof value);
+            std::memcpy(&right, wanted.data() + at, sizeof right);
+            if (!(std::abs(double{value} - right) <= kLastBits)) return false;
+        }
+        return true;
     }
 
     const Case& case_;
