@@ -25,8 +25,8 @@ struct Runner {
     bool is_async = false;       ///< goes on working when a call has returned
     bool has_events = false;
     bool has_reserve = false;  ///< needs more for a graph than the memory of its tensors
-    bool on_host = false;   ///< `type` is memory of the host
-    bool available = true;  ///< false: the device failed, and nothing is to run on it
+    bool on_host = false;      ///< `type` is memory of the host
+    bool available = true;     ///< false: the device failed, and nothing is to run on it
 };
 
 /// The runners of a scheduler. The last one is of a CPU device: it can run what nobody else can,

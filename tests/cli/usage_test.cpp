@@ -134,10 +134,21 @@ TEST(Help, HasGroupsDefaultsAndExamples) {
 }
 
 TEST(Help, OfEveryCommandHasTwoExamplesAndFitsATerminal) {
-    for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-             {}, {"run"}, {"explain"}, {"devices"}, {"inspect"}, {"quantize"}, {"verify"},
-             {"bench"}, {"bench", "ceilings"}, {"bench", "ops"}, {"bench", "model"},
-             {"bench", "sched"}, {"bench", "compare"}, {"completion"}}) {
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{},
+                                               {"run"},
+                                               {"explain"},
+                                               {"devices"},
+                                               {"inspect"},
+                                               {"quantize"},
+                                               {"verify"},
+                                               {"bench"},
+                                               {"bench", "ceilings"},
+                                               {"bench", "ops"},
+                                               {"bench", "model"},
+                                               {"bench", "sched"},
+                                               {"bench", "compare"},
+                                               {"completion"}}) {
         std::vector<std::string> words = command;
         words.emplace_back("--help");
         const std::string text = heddle(words).out;
@@ -170,10 +181,10 @@ std::vector<std::string> screen_of(const std::string& bytes) {
 
 TEST_F(Synonyms, ResultsAreNotGluedToTheProgressBar) {
     const std::string smaller = directory_.path("q.gguf");
-    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-             {"quantize", model_, smaller, "Q8_0"},
-             {"bench", "ceilings", "--quick"},
-             {"run", model_, "-p", "ab", "-n", "3"}}) {
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"quantize", model_, smaller, "Q8_0"},
+                                               {"bench", "ceilings", "--quick"},
+                                               {"run", model_, "-p", "ab", "-n", "3"}}) {
         const Outcome outcome = heddle_on_screen(words);
         EXPECT_EQ(outcome.status, 0) << outcome.out;
         EXPECT_THAT(outcome.out, HasSubstr("\r\x1b[K")) << words[0] << " shows no bar";

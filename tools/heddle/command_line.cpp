@@ -14,9 +14,9 @@ struct Synonym {
     std::string_view theirs, ours;
 };
 constexpr Synonym kSynonyms[] = {
-    {"--temp", "--temperature"},      {"--n-predict", "--tokens"}, {"--predict", "--tokens"},
-    {"--ctx-size", "--context"},      {"--batch-size", "--batch"}, {"-b", "--batch"},
-    {"--system-prompt", "--system"},  {"-sys", "--system"},        {"-s", "--seed"},
+    {"--temp", "--temperature"},         {"--n-predict", "--tokens"}, {"--predict", "--tokens"},
+    {"--ctx-size", "--context"},         {"--batch-size", "--batch"}, {"-b", "--batch"},
+    {"--system-prompt", "--system"},     {"-sys", "--system"},        {"-s", "--seed"},
     {"--conversation", "--interactive"}, {"-cnv", "--interactive"},
 };
 constexpr std::string_view kLayerOptions[] = {"-ngl", "--n-gpu-layers", "--gpu-layers"};
@@ -62,14 +62,16 @@ std::vector<std::string> option_names(const CLI::App* app) {
 std::size_t most_places(const CLI::App& app) {
     std::size_t most = 0;
     for (const CLI::Option* option : app.get_options({})) {
-        if (option->get_positional()) most += static_cast<std::size_t>(option->get_items_expected_max());
+        if (option->get_positional())
+            most += static_cast<std::size_t>(option->get_items_expected_max());
     }
     return most;
 }
 
 class Reader {
 public:
-    Reader(const CLI::App& app, const std::vector<std::string>& typed) : app_(&app), typed_(typed) {}
+    Reader(const CLI::App& app, const std::vector<std::string>& typed)
+        : app_(&app), typed_(typed) {}
 
     CommandLine read() {
         while (at_ < typed_.size() && line_.problem.empty()) {
@@ -91,7 +93,9 @@ private:
     void check_for_command() {
         constexpr std::string_view kAnswered[] = {"-h", "--help", "--version"};
         const auto names = command_names(*app_);
-        const auto is_answered = [&](const std::string& word) { return is_one_of(word, kAnswered); };
+        const auto is_answered = [&](const std::string& word) {
+            return is_one_of(word, kAnswered);
+        };
         if (names.empty() || std::ranges::any_of(line_.words, is_answered)) return;
         line_.problem = "a command is missing";
     }
@@ -121,7 +125,8 @@ private:
         // `bench FILE`
         const CLI::App* const model = find_command(*app_, "model");
         std::error_code ignored;
-        if (model != nullptr && (word.ends_with(".gguf") || std::filesystem::exists(word, ignored))) {
+        if (model != nullptr &&
+            (word.ends_with(".gguf") || std::filesystem::exists(word, ignored))) {
             enter(*model);
             read_place(word);
             return;

@@ -26,7 +26,8 @@ constexpr Example kExamples[] = {
     {"heddle inspect", "heddle inspect model.gguf --json | jq .metadata", "For a script"},
     {"heddle quantize", "heddle quantize model-f16.gguf model-q8_0.gguf Q8_0",
      "Write a model of half the size"},
-    {"heddle quantize", "heddle quantize model-f16.gguf model-q4_k.gguf Q4_K --imatrix weights.gguf",
+    {"heddle quantize",
+     "heddle quantize model-f16.gguf model-q4_k.gguf Q4_K --imatrix weights.gguf",
      "With the importance of weights"},
     {"heddle verify", "heddle verify --device CUDA0 --op MUL_MAT",
      "Check what a device makes of one op"},
@@ -103,8 +104,9 @@ void add_entry(std::string& out, const std::string& head, std::string_view about
 }
 
 std::string about(const OptionText& option) {
-    return option.preset.empty() ? option.description
-                                 : fmt::format("{} (default {})", option.description, option.preset);
+    return option.preset.empty()
+               ? option.description
+               : fmt::format("{} (default {})", option.description, option.preset);
 }
 
 std::string usage_line(const CommandText& command) {

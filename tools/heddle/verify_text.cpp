@@ -256,8 +256,7 @@ Result<bool> verify_text(const ModelCheck& check) {
     }
     print("; logits are {:.1e} of their spread apart", comparison.tested.error());
     for (const Reading& other : comparison.others) {
-        print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(),
-                   other.error());
+        print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(), other.error());
     }
     print("\n");
     return comparison.has_passed();
