@@ -73,6 +73,25 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
                    " is empty, the result ", describe(node), " is not");
 }
 
+/// Kernels walk along the rows of an operand even where these have no elements. `empty`: bit i is
+/// set for operand i.
+[[gnu::cold, gnu::noinline]] Result<> check_empty_rows(const OpInfo& op, const Tensor& node,
+                                                       unsigned empty) {
+    constexpr std::int64_t kMostSteps = std::int64_t{1} << 28;  // a fraction of a second
+    for (; empty != 0; empty &= empty - 1) {
+        const auto slot = static_cast<std::size_t>(std::countr_zero(empty));
+        std::int64_t steps = 1;
+        for (const std::int64_t extent : node.src[slot]->ne) {
+            const bool fits =
+                !__builtin_mul_overflow(steps, std::max<std::int64_t>(extent, 1), &steps);
+            if (fits && steps <= kMostSteps) continue;
+            return invalid(lower_name(op), ": ", role_of(op, slot), ' ', describe(*node.src[slot]),
+                           " has no elements, in more than ", kMostSteps, " rows");
+        }
+    }
+    return ok();
+}
+
 [[gnu::cold, gnu::noinline]] Error other_result(const OpInfo& op, const Tensor& node,
                                                 const TensorSpec& spec) {
     if (spec.type != node.type || spec.extent != extents_of(node)) {
@@ -241,8 +260,11 @@ Result<> check_node(const Tensor& node) {
         (!demands.has_free_strides && !has_strides(*op, node, *spec))) {
         return other_result(*op, node, *spec);
     }
-    empty &= ~demands.may_be_empty;
-    if (empty != 0 && bytes > 0) return empty_operand(*op, node, empty);
+    if (empty != 0 && bytes > 0 && !op->is_view) [[unlikely]] {
+        const unsigned refused = empty & ~demands.may_be_empty;
+        if (refused != 0) return empty_operand(*op, node, refused);
+        return check_empty_rows(*op, node, empty);
+    }
     return ok();
 }
 

@@ -21,6 +21,7 @@
 #include "ops/optimizer.hpp"
 #include "ops/pad.hpp"
 #include "ops/reduce.hpp"
+#include "ops/repeat.hpp"
 #include "ops/rope.hpp"
 #include "ops/soft_max.hpp"
 #include "ops/test_nodes.hpp"
@@ -277,6 +278,15 @@ TEST_F(CheckTest, NothingIsReadFromOperandsWithoutElements) {
     Tensor* kernel = tensor("kernel", {3, 0, 4, 1});
     Tensor* image = tensor("image", {8, 8, 4, 4});
     EXPECT_NE(objection_to(node<ops::Conv2d>({{1, 1}, {1, 1}, {1, 1}}, {kernel, image})), "");
+}
+
+TEST_F(CheckTest, RowsWithoutElementsAreNotTooManyToWalkAlong) {
+    Tensor* few = tensor("few", {0, 6, 4, 2});
+    Tensor* many = tensor("many", {0, 6, std::int64_t{1} << 46, 2});
+    EXPECT_EQ(objection_to(node<ops::RepeatBack>({{}, {8, 6, 4, 2}}, {few})), "");
+    EXPECT_EQ(objection_to(node<ops::RepeatBack>({{}, {8, 6, 4, 2}}, {many})),
+              "repeat_back: operand x 'many' f32[0,6,70368744177664,2] has no elements, in more "
+              "than 268435456 rows");
 }
 
 TEST_F(CheckTest, SumsPadsAndTheLikeTakeOperandsWithoutElements) {

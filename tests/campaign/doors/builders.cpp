@@ -88,6 +88,7 @@ public:
         if (result == nullptr) return {};
         trace_.line("accepted: ", describe(*result));
         graph_ = ggml_new_graph_custom(context->get(), kTensors, false);
+        if (graph_ == nullptr) return {};  // the calls before have used the context up
         ggml_build_forward_expand(graph_, result);
         if (graph_->n_nodes == 0) return {};
         return choices_.one_in(4) ? run_scheduled() : run_on_processor();
