@@ -248,6 +248,8 @@ bool copy_by_destination(const Tensor& src, Tensor& dst) {
     Buffer* to = root_buffer(dst);
     if (to == nullptr || to->iface.cpy_tensor == nullptr) return false;
     if (!same_layout(src, dst)) return false;  // tables copy as many bytes as one of both has
+    // A view that was made before its root had memory has a buffer, and no address in it.
+    if (src.data == nullptr || dst.data == nullptr) return false;
     if (!to->iface.cpy_tensor(to, &src, &dst)) return false;
     note_write(*to);
     return true;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "ggml-backend-impl.h"
 #include "gguf.h"
 #include "support.hpp"
 
@@ -58,6 +59,21 @@ TEST_F(ViewsOfDeviceMemory, AreWrittenToFilesFromThere) {
     const Context owned(read);
     const auto* numbers = ggml_get_data_f32(ggml_get_tensor(read, "view"));
     for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(numbers[i], values[i + 32]);
+}
+
+TEST_F(Misuse, AViewWithoutAnAddressIsNotCopied) {
+    const Stream cpu(ggml_backend_cpu_init());
+    ggml_tensor* root = input();
+    ggml_tensor* view = ggml_view_tensor(context.get(), root);
+    ggml_tensor* other = input();
+    const Buffer buffer(ggml_backend_alloc_buffer(cpu.get(), 2 * ggml_nbytes(root)));
+    auto* base = static_cast<char*>(ggml_backend_buffer_get_base(buffer.get()));
+    ggml_backend_tensor_alloc(buffer.get(), root, base);
+    ggml_backend_tensor_alloc(buffer.get(), other, base + ggml_nbytes(root));
+    ASSERT_EQ(view->data, nullptr) << "it was made before its root was placed";
+    EXPECT_FALSE(ggml_backend_buffer_copy_tensor(view, other));
+    EXPECT_FALSE(ggml_backend_buffer_copy_tensor(other, view));
+    EXPECT_TRUE(ggml_backend_buffer_copy_tensor(root, other));
 }
 
 TEST_F(Misuse, AViewOfWhereItsRootOnceWasIsNotWritten) {
