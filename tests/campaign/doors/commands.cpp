@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -144,10 +145,20 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
     return std::ranges::find(words, word) != words.end();
 }
 
+/// Whether memory was too little for what is not ours: the system's loader, which ends the program
+/// before it begins, or OpenBLAS, which raises SIGINT when it cannot start its threads.
+bool is_ended_by_others(const ProgramOutcome& outcome) {
+    const auto says = [&](std::string_view words) {
+        return outcome.err.find(words) != std::string::npos;
+    };
+    return (outcome.status == 127 && says("error while loading shared libraries")) ||
+           (outcome.status == 128 + SIGINT && says("OpenBLAS blas_thread_init"));
+}
+
 /// What is wrong with the end of the program, if anything.
 std::string judge(const ProgramRun& run, const ProgramOutcome& outcome) {
     if (outcome.hung) return "the program does not end, even when it is interrupted";
-    if (outcome.was_stopped) return {};
+    if (outcome.was_stopped || is_ended_by_others(outcome)) return {};
     if (outcome.status > 128) {
         return std::string("the program is ended by SIG") + sigabbrev_np(outcome.status - 128);
     }
