@@ -1,4 +1,4 @@
-"""Words of the field, and none about the place where this was written."""
+"""Words of the field, and none that mean something in one place only."""
 import re
 
 FOLDERS = ("src", "include", "docs")
@@ -6,12 +6,9 @@ READABLE = re.compile(r'\.(c|h|cpp|hpp|cu|cuh|comp|glsl|md|html|txt|cmake)$')
 ROW = re.compile(r'^\|(?P<ours>[^|]*`[^|]*)\|(?P<field>[^|]*)\|(?P<where>[^|]*)\|$')
 REMEDY = "use the word of the field ({}), see the glossary in CONTRIBUTING.md; scripts/check --where '{}' lists them"
 
-# Paths of a person's machine, and words about how a change came about.
-WORKPLACE = re.compile(
-    r'(?<![\w.}$])/(?:work|home/\w+|root|Users/\w+)/'
-    r'|\b(?:worktrees?|(?:sub)?agents?|chat ?bots?|AI assistants?)\b'
-    r'|\bissues? #?\d+\b', re.IGNORECASE)
-HINTS = ("/work/", "/home/", "/root/", "/users/", "worktree", "agent", "chatbot", "chat bot", "assistant", "issue")
+# Paths of one person's machine, and numbers of tasks that readers cannot look up.
+LOCAL = re.compile(r'(?<![\w.}$])/(?:home/\w+|root|Users/\w+)/|\bissues? #?\d+\b', re.IGNORECASE)
+HINTS = ("/home/", "/root/", "/users/", "issue")
 
 
 def plain(text):
@@ -89,14 +86,14 @@ def places_of(tree, word):
                     yield f"{file.path}:{number}: {line}"
 
 
-def check_workplace(tree):
+def check_local(tree):
     for file in tree.files(*sorted({path.split("/")[0] for path in tree.paths})):
         if file.path.startswith("scripts/check.d/"):
             continue
         lower = file.text.lower()
         if not any(hint in lower for hint in HINTS):
             continue
-        for match in WORKPLACE.finditer(file.text):
+        for match in LOCAL.finditer(file.text):
             line = file.text.count("\n", 0, match.start()) + 1
-            tree.fail(file.path, line, f"'{match.group()}' says where or how this was written",
+            tree.fail(file.path, line, f"'{match.group()}' means nothing to people elsewhere",
                       "say it without, or leave it out")

@@ -154,11 +154,11 @@ class ABrokenRule(unittest.TestCase):
     def test_of_places_is_told_for_one_more_intrinsic_than_there_was(self):
         self.told("src/quant/lone.cpp", 2, "places", "'machine' stands here 2 times, 1 allowed")
 
-    def test_of_the_workplace_is_told_for_a_path_of_a_machine(self):
-        self.told("docs/tour.md", self.path, "workplace", "leave it out")
+    def test_of_local_names_is_told_for_a_path_of_a_machine(self):
+        self.told("docs/tour.md", self.path, "local", "leave it out")
 
-    def test_of_the_workplace_is_told_for_the_number_of_a_task(self):
-        self.told("src/gguf/value.cpp", self.origin, "workplace", "leave it out")
+    def test_of_local_names_is_told_for_the_number_of_a_task(self):
+        self.told("src/gguf/value.cpp", self.origin, "local", "leave it out")
 
     def test_of_comments_is_told_for_a_reflowed_table(self):
         self.told("src/gguf/reader.hpp", self.table, "comments", "a row per line")
