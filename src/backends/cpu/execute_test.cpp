@@ -185,8 +185,11 @@ TEST_F(ExecuteTest, AFailureEndsTheRunAfterItsNode) {
 
 TEST_F(ExecuteTest, AsksAfterEveryNodeWhetherToStop) {
     int nodes = 0;
-    for (int i = 0; i < 4; ++i)
-        step(i % 2 + 1, [&](const Task& task) { nodes += task.index == 0; });
+    for (int i = 0; i < 4; ++i) {
+        step(i % 2 + 1, [&](const Task& task) {
+            if (task.index == 0) ++nodes;
+        });
+    }
     plan.steps.push_back({nullptr, plan.steps[0].node, 1});  // an empty result
     int asked = 0;
     const AbortCheck never{[](void* asked) {
