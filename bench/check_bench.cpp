@@ -100,7 +100,7 @@ public:
     explicit GoldenNodes(const std::string& directory) {
         for (const std::string& path : golden::list_case_files(directory).value_or({})) {
             for (const golden::OpCase& each : golden::read_case_file(path).value_or({}).ops) {
-                contexts_.push_back(std::move(*golden::make_raw_context(each)));
+                contexts_.push_back(*golden::make_raw_context(each));
                 nodes_.push_back(golden::make_raw_node(each, *contexts_.back())->node);
             }
         }

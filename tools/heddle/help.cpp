@@ -127,7 +127,8 @@ void add_options(std::string& out, const CommandText& command, std::size_t width
         if (std::ranges::find(groups, option.group) == groups.end()) groups.push_back(option.group);
     }
     // What every command has comes last.
-    std::ranges::stable_partition(groups, [](const std::string& g) { return g != "Options"; });
+    std::stable_partition(groups.begin(), groups.end(),
+                          [](const std::string& g) { return g != "Options"; });
     for (const std::string& group : groups) {
         out += fmt::format("\n{}:\n", group);
         for (const OptionText& option : command.options) {
