@@ -9,15 +9,11 @@
 #include "core/context.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
+#include "ops/custom.hpp"
 #include "ops/order_check.hpp"
 
 namespace heddle::cpu {
 namespace {
-
-bool is_callers_function(Op op) {
-    return op == GGML_OP_MAP_CUSTOM1 || op == GGML_OP_MAP_CUSTOM2 || op == GGML_OP_MAP_CUSTOM3 ||
-           op == GGML_OP_CUSTOM;
-}
 
 Error in_node(const Tensor& node, std::string_view reason) {
     return failure(Errc::unsupported, "node ", describe(node), ", ", describe_op_of(node), ": ",
@@ -93,7 +89,7 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
         std::string_view reason;
         const Kernel* kernel = choose_kernel(*node, &reason);
         if (kernel == nullptr) return in_node(*node, reason);
-        const int most = is_callers_function(node->op) ? threads : ordinary_threads;
+        const int most = ops::runs_callers_function(node->op) ? threads : ordinary_threads;
         Demand demand;
         if (kernel->demand != nullptr) {
             demand = kernel->demand(*node, most);
