@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -181,6 +182,7 @@ TEST_F(WholeFileTest, GoesThroughAFifo) {
 }
 
 TEST_F(WholeFileTest, GoesOnWhereTheOutputOfTheProgramIs) {
+    std::fflush(stdout);  // or the child may write what this process has not
     const int status = ending_of([&] {
         const int file = open(path("out").c_str(), O_WRONLY | O_CREAT, 0600);
         if (dup2(file, STDOUT_FILENO) < 0) return 2;

@@ -68,7 +68,7 @@ private:
 
     // ---- fields --------------------------------------------------------------------------------
 
-    /// The source may fetch ahead `bytes` and what the pairs and tensors still to come need at
+    /// The source may read ahead `bytes` and what the pairs and tensors still to come need at
     /// least.
     void promise(std::uint64_t bytes) {
         source_.promise(bytes + pair_count_ * kMinPairSize + tensor_count_ * kMinTensorSize);

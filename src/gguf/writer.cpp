@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/last_error.hpp"
 #include "core/whole_file.hpp"
 #include "ggml-backend-impl.h"
 
@@ -98,6 +99,10 @@ Result<> check_data(const Tensor& tensor) {
                        " is not contiguous and cannot be written");
     }
     if (tensor.data == nullptr) return invalid("gguf: tensor ", describe(tensor), " has no data");
+    if (tensor.buffer != nullptr && tensor.buffer->iface.get_tensor == nullptr) {
+        return invalid("gguf: tensor ", describe(tensor),
+                       " is in a buffer that cannot be read, or that was given up");
+    }
     return ok();
 }
 
@@ -108,7 +113,9 @@ Result<> write_from_buffer(const Tensor& tensor, std::vector<std::byte>& piece, 
     piece.resize(std::max(piece.size(), std::min(size, kPieceSize)));
     for (std::size_t done = 0; done < size;) {
         const std::size_t n = std::min(size - done, piece.size());
+        const Listener listener;
         tensor.buffer->iface.get_tensor(tensor.buffer, &tensor, piece.data(), done, n);
+        HEDDLE_TRY(listener.outcome("gguf: reading ", describe(tensor)));
         HEDDLE_TRY(sink(std::span(piece).first(n)));
         done += n;
     }

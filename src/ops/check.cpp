@@ -42,12 +42,43 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
     return demands;
 });
 
+/// The bits that must be 0 in strides and offsets: elements lie at multiples of their size, blocks,
+/// which begin with a number of 16 bits unless their size is odd, at multiples of 2.
+inline std::size_t unaligned_bits(const TypeInfo& info) {
+    return info.block == 1 ? info.bytes - 1 : ~info.bytes & 1;
+}
+
+/// Strides of dimensions of extent 1 mean nothing.
+[[gnu::cold, gnu::noinline]] bool is_aligned_slow(const Tensor& t, std::size_t mask) {
+    if (is_empty(t)) return true;
+    std::size_t steps = t.view_src != nullptr ? t.view_offs : 0;
+    for (int d = 0; d < kMaxDims; ++d) {
+        if (t.ne[d] > 1) steps |= t.nb[d];
+    }
+    return (steps & mask) == 0;
+}
+
+/// Whether kernels can read elements where they lie. The type is known to be one.
+inline bool is_aligned(const Tensor& t) {
+    const std::size_t mask = unaligned_bits(detail::find_type(t.type));
+    const std::size_t offset = t.view_src != nullptr ? t.view_offs : 0;
+    const std::size_t steps = t.nb[0] | t.nb[1] | t.nb[2] | t.nb[3] | offset;
+    return (steps & mask) == 0 || is_aligned_slow(t, mask);
+}
+
 /// Cold, and out of the way: what is wrong is put into words here.
 [[gnu::cold, gnu::noinline]] Error bad_layout(const OpInfo& op, std::string_view role,
                                               const Tensor& tensor) {
     if (auto sound = check_layout(tensor); !sound) {
         return std::move(sound).error().within(
             text(lower_name(op), ": ", role, ' ', describe(tensor)));
+    }
+    if (!is_aligned(tensor)) {
+        return invalid(lower_name(op), ": ", role, ' ', describe(tensor), " at offset ",
+                       tensor.view_offs, " with strides of ", tensor.nb[0], ", ", tensor.nb[1],
+                       ", ", tensor.nb[2], " and ", tensor.nb[3],
+                       " bytes has elements that are not at a multiple of ",
+                       unaligned_bits(detail::find_type(tensor.type)) + 1, " bytes");
     }
     return invalid(lower_name(op), ": ", role, ' ', describe(tensor), " is a view of ",
                    byte_size(tensor), " bytes at offset ", tensor.view_offs,
@@ -105,7 +136,7 @@ constexpr auto kDemands = AllOps::table<Demands>([]<Descriptor D>() constexpr {
 }
 
 bool is_sound(const Tensor& tensor, std::size_t* bytes) {
-    return has_sound_layout(tensor, bytes) && is_within_root(tensor, *bytes);
+    return has_sound_layout(tensor, bytes) && is_within_root(tensor, *bytes) && is_aligned(tensor);
 }
 
 /// Whether the steps between elements are the same. Where there is one element there is no step.

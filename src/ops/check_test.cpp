@@ -139,6 +139,24 @@ TEST_F(CheckTest, OperandsMustBeSuchAsCanBeWalked) {
     EXPECT_NE(objection_to(sum), "") << "rows of 8 are no blocks";
 }
 
+TEST_F(CheckTest, ElementsMustLieAtMultiplesOfTheirSize) {
+    Tensor* sum = node<ops::Add>({}, {x, y});
+    const Tensor built = *y;
+    y->nb[1] = 30;
+    EXPECT_EQ(objection_to(sum),
+              "add: operand b 'y' f32[8,4,1,1] at offset 0 with strides of 4, 30, 128 and 128 "
+              "bytes has elements that are not at a multiple of 4 bytes");
+    *y = built;
+    y->nb[2] = 30;
+    EXPECT_EQ(objection_to(sum), "") << "there is one element along dimension 2";
+    *y = built;
+    Tensor* part = *view_nd(context, x, {8, 2}, {32}, 64);
+    sum = node<ops::Sqr>({}, {part});
+    EXPECT_EQ(objection_to(sum), "");
+    part->view_offs = 62;
+    EXPECT_NE(objection_to(sum).find("at offset 62"), std::string::npos);
+}
+
 TEST_F(CheckTest, ViewsEndBeforeTheirRoots) {
     Tensor* part = *view_nd(context, x, {8, 2}, {32}, 64);
     set_name(*part, "part");

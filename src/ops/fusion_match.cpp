@@ -69,8 +69,9 @@ public:
         begin(pattern);
         const FusionMember& member = pattern.members[0];
         for (std::size_t i = 0; i < length; ++i) {
-            if (!take(i == 0 ? FusionMember{.op = member.op, .reads = {kReadsNobody, kReadsNobody}}
-                             : member)) {
+            if (!take(i == 0
+                          ? FusionMember{.op = member.op, .reads = {kReadsNothing, kReadsNothing}}
+                          : member)) {
                 return false;
             }
             if (i > 0 && found_[i]->src[0] != found_[i - 1]) return false;
@@ -119,7 +120,7 @@ private:
         if (!is_member(member, node) || (node.flags & GGML_TENSOR_FLAG_COMPUTE) == 0) return false;
         if (!has_operands(node)) return false;
         for (const std::int8_t number : member.reads) {
-            const std::int8_t read = i == 0 ? kReadsNobody : stand_in(number, i);
+            const std::int8_t read = i == 0 ? kReadsNothing : stand_in(number, i);
             if (read >= 0 && !reads(node, *found_[static_cast<std::size_t>(read)])) return false;
         }
         found_[i] = &node;
@@ -164,7 +165,7 @@ private:
         return true;
     }
 
-    /// Whether nobody else sees the result of a member.
+    /// Whether no other node reads the result of a member.
     bool is_hidden(std::size_t member) const {
         const Tensor& node = *found_[member];
         if ((node.flags & GGML_TENSOR_FLAG_OUTPUT) != 0) return false;

@@ -27,12 +27,14 @@ constexpr Member then(ggml_unary_op function) {
     return {.op = GGML_OP_UNARY, .functions = any_of(function)};
 }
 /// A node that reads these members.
-constexpr Member on(std::int8_t first, Op op) { return {.op = op, .reads = {first, kReadsNobody}}; }
+constexpr Member on(std::int8_t first, Op op) {
+    return {.op = op, .reads = {first, kReadsNothing}};
+}
 constexpr Member on(std::int8_t first, std::int8_t second, Op op) {
     return {.op = op, .reads = {first, second}};
 }
 /// A node that reads none of them.
-constexpr Member beside(Op op) { return {.op = op, .reads = {kReadsNobody, kReadsNobody}}; }
+constexpr Member beside(Op op) { return {.op = op, .reads = {kReadsNothing, kReadsNothing}}; }
 constexpr Member with_functions(std::uint32_t functions, Member member) {
     member.functions = functions;
     return member;

@@ -16,8 +16,8 @@ namespace heddle {
 /// No group has more nodes.
 inline constexpr std::size_t kMostFused = 16;
 
-/// In `FusionMember::reads`: the member before, and nobody.
-inline constexpr std::int8_t kReadsPrevious = -1, kReadsNobody = -2;
+/// In `FusionMember::reads`: the member before, and none.
+inline constexpr std::int8_t kReadsPrevious = -1, kReadsNothing = -2;
 
 /// One node of a pattern.
 struct FusionMember {
@@ -25,7 +25,7 @@ struct FusionMember {
     std::uint32_t functions = 0;  ///< of UNARY and GLU, a bit for each; 0: any
     /// Numbers of the members that it reads, in whatever slot. Where one of them is absent, what
     /// that one reads takes its place.
-    std::array<std::int8_t, 2> reads{kReadsPrevious, kReadsNobody};
+    std::array<std::int8_t, 2> reads{kReadsPrevious, kReadsNothing};
     std::uint8_t option = 0;  ///< not 0: members of one option are all there, or all absent
     bool is_output = false;   ///< others may read it, too. The last member always is one.
 };
@@ -53,7 +53,7 @@ struct FusionPattern {
     std::span<const FusionMember> members{};
     FusionRule rule = FusionRule::chain;
     FusionOverlap overlap = FusionOverlap::in_place;
-    bool one_token = false;        ///< only where every product has one column
+    bool one_token = false;        ///< only where every product is a GEMV
     bool skips_views = false;      ///< nodes that only look at memory may lie between members, and
                                    ///< members may read each other through them
     std::uint8_t longest_run = 0;  ///< not 0: the one member, 2 to so many times, each with the one

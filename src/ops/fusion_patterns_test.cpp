@@ -194,7 +194,7 @@ TEST(FusionMatch, PatternsOfOurOwnAreFoundToo) {
     }
 }
 
-// ---- what only looks like it -------------------------------------------------------------------
+// ---- what resembles it -------------------------------------------------------------------------
 
 TEST(FusionMatch, ResultsThatOthersReadAreNotHidden) {
     Sketch s;

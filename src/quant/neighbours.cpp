@@ -76,7 +76,7 @@ void append_nearest(std::span<const std::uint8_t> distances, int shells,
     }
 }
 
-/// What is built for one codebook, when somebody first asks.
+/// What is built for one codebook, on first use.
 struct Slot {
     Type type;
     int shells;

@@ -22,7 +22,7 @@
 #endif
 
 // There may be an instruction for products of all bytes. On Arm it is GCC alone that lets through
-// what the processor it compiles for does not have.
+// what the CPU it compiles for does not have.
 #undef HEDDLE_HAS_FUSED_BYTES
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || \
     (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON && HWY_COMPILER_GCC_ACTUAL)
@@ -73,7 +73,7 @@ struct PairedBytes {
 };
 
 #if HEDDLE_HAS_FUSED_BYTES && HWY_ARCH_X86
-/// One instruction for all of it, on processors that have it. Highway's target does not promise it,
+/// One instruction for all of it, on CPUs that have it. Highway's target does not promise it,
 /// so the compiler cannot be asked for it by name.
 struct FusedBytes {
     static constexpr bool kTakesAllBytes = true;
@@ -142,7 +142,7 @@ using FusedBytes = DotBytes<true>;
 #undef HEDDLE_ARM_EXTRAS
 #endif
 
-/// `use` of the best products that this processor has for unsigned bytes up to `kMost`: of an
+/// `use` of the best products that this CPU has for unsigned bytes up to `kMost`: of an
 /// object of their type. A default of the result's type if there are none.
 template <int kMost, class Use>
 auto with_best_products(Use use) -> decltype(use(PairedBytes())) {

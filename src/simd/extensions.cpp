@@ -15,7 +15,7 @@ bool has_vnni() {
 #endif
 }
 
-// GCC alone lets through what the processor it compiles for does not have.
+// GCC alone lets through what the CPU it compiles for does not have.
 #if defined(__linux__) && defined(__aarch64__) && !defined(__clang__)
 bool has_dot_products() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 bool has_mixed_signs() { return (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }

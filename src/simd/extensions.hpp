@@ -1,6 +1,6 @@
 #pragma once
 
-/// What processors have beyond the instruction sets that kernels are compiled for, none of which
+/// What CPUs have beyond the instruction sets that kernels are compiled for, none of which
 /// promises it: kernels ask here before they use it.
 namespace heddle::cpu {
 

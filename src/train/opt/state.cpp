@@ -60,7 +60,7 @@ TrainingState::Key TrainingState::key_of(const Tensor& parameter) {
 }
 
 /// Where to keep what belongs to a parameter: beside it, if steps can run there, since they write
-/// the moments where they are. Mapped memory is somebody's file.
+/// the moments where they are. Mapped memory is a file of the caller's.
 Result<BufferType*> TrainingState::type_for(Tensor& parameter) const {
     const Buffer* buffer = root_buffer(parameter);
     if (buffer == nullptr || buffer->buft == &mapped_buffer_type()) return &host_buffer_type();

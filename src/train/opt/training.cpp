@@ -37,14 +37,14 @@ Result<> check_params(const TrainingParams& params) {
         return invalid("training: a period of ", params.opt_period, " batches, not 1 or more");
     }
     if (params.build_type == GGML_OPT_BUILD_TYPE_OPT && params.get_opt_pars == nullptr) {
-        return invalid("training: nobody gives the numbers that steer the optimiser");
+        return invalid("training: there is no function that gives the parameters of the optimiser");
     }
     return check_model(params);
 }
 
 void mark_ends(Tensor& inputs, Tensor& outputs) {
     inputs.flags |= GGML_TENSOR_FLAG_INPUT;
-    // Whoever keeps a view keeps what it looks into.
+    // A view that is kept keeps the tensor it is a view of.
     for (Tensor* tensor = &outputs; tensor != nullptr; tensor = tensor->view_src) {
         tensor->flags |= GGML_TENSOR_FLAG_OUTPUT;
     }
@@ -127,7 +127,7 @@ Result<> ggml_opt_context::allocate(bool backward) {
         HEDDLE_TRY_ASSIGN(
             graphs_, TrainingGraphs::of_one(*prepared_, *outputs_, request_for(phase), state_));
     }
-    // Somebody else may have used the scheduler meanwhile. It knows graphs that come again.
+    // The caller may have used the scheduler meanwhile. It knows graphs that come again.
     Scheduler& scheduler = *params_.backend_sched;
     scheduler.reset();
     graphs_->release_memory();
