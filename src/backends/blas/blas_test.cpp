@@ -96,7 +96,7 @@ void expect_product(const Tensor& y, bool over_rows) {
     }
 }
 
-TEST_F(BlasTest, IsAnAcceleratorWithTheProcessorsMemory) {
+TEST_F(BlasTest, IsAnAcceleratorWithTheCpusMemory) {
     const ggml_backend_dev_t device = ggml_backend_get_device(stream_.get());
     ggml_backend_dev_props props;
     ggml_backend_dev_get_props(device, &props);
@@ -180,7 +180,7 @@ TEST_F(BlasTest, DeclinesWhatIsNotWorthItOrNotItsBusiness) {
         ggml_out_prod(context, make(GGML_TYPE_F32, {4, 4, 2}), make(GGML_TYPE_F32, {4, 4, 2}))));
 }
 
-TEST_F(BlasTest, LeavesBlockFormatsToTheProcessor) {
+TEST_F(BlasTest, LeavesBlockFormatsToTheCpu) {
     int formats = 0;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);

@@ -9,7 +9,7 @@
 
 namespace heddle::blas {
 
-/// Computes products on the processor; every call has done its work when it returns.
+/// Computes products on the CPU; every call has done its work when it returns.
 class BlasStream {
 public:
     static inline ggml_guid guid = {0x3d, 0x91, 0x0c, 0x5e, 0x77, 0xa4, 0x4b, 0x1f,
@@ -25,7 +25,7 @@ private:
     Workspace workspace_;
 };
 
-/// The processor once more, as an accelerator for products. It has no memory of its own.
+/// The CPU once more, as an accelerator for products. It has no memory of its own.
 class BlasDevice : public plugin::Device<BlasDevice> {
 public:
     explicit BlasDevice(ggml_backend_reg_t registration);

@@ -19,7 +19,7 @@ extern "C" [[gnu::weak]] void openblas_set_num_threads(int count);
 namespace heddle::blas {
 namespace {
 
-/// Below this many columns and rows the processor's own kernels are faster than the way to the
+/// Below this many columns and rows the CPU's own kernels are faster than the way to the
 /// library and back.
 constexpr std::int64_t kLeastExtent = 32;
 
@@ -39,7 +39,7 @@ struct Extent {
 };
 
 /// y = left * right, rows one after the other. The number of threads belongs to the whole library,
-/// so one product runs at a time; it has all the processors anyway.
+/// so one product runs at a time; it has all the CPUs anyway.
 void multiply(const Matrix& left, const Matrix& right, Extent extent, int threads, float* y) {
     static std::mutex one_at_a_time;
     const std::lock_guard guard(one_at_a_time);
@@ -67,7 +67,7 @@ struct Groups {
           merged(a.ne[2] == 1 ? repeats2 * repeats3 : repeats2) {}
 };
 
-/// With OpenBLAS 0.3 on a Zen 4 core the processor's own kernels are faster at every size: 1.0
+/// With OpenBLAS 0.3 on a Zen 4 core the CPU's own kernels are faster at every size: 1.0
 /// to 1.9 times with f32, 1.1 to 4 times with f16 and bf16, which are converted here for each
 /// product. Those stay on offer all the same, for who has asked for this device, and may have a
 /// library that is better on their machine. Blocks are declined: decoding costs several times the
@@ -84,7 +84,7 @@ std::string_view mul_mat_objection(const Tensor& node) {
     if (node.ne[0] < kLeastExtent || node.ne[1] < kLeastExtent || b.ne[0] < kLeastExtent) {
         return "too small to be worth it";
     }
-    if (type_info(a.type).is_quantized) return "the processor's kernels for blocks are faster";
+    if (type_info(a.type).is_quantized) return "the CPU's kernels for blocks are faster";
     if (a.type != GGML_TYPE_F32 && quant::traits_of(a.type).to_float == nullptr) {
         return "the type of a cannot be converted to f32";
     }

@@ -1,4 +1,4 @@
-// ggml-cpu.h: features of the processor that kernels use.
+// ggml-cpu.h: features of the CPU that kernels use.
 
 #include "backends/cpu/isa.hpp"
 #include "ggml-cpu.h"
@@ -25,7 +25,7 @@ int ggml_cpu_has_riscv_v(void) { return used_features().riscv_v; }
 int ggml_cpu_has_vsx(void) { return used_features().vsx; }
 int ggml_cpu_has_wasm_simd(void) { return used_features().wasm_simd; }
 
-// No kernel uses these, whatever the processor has.
+// No kernel uses these, whatever the CPU has.
 int ggml_cpu_has_avx_vnni(void) { return 0; }
 int ggml_cpu_has_avx512_bf16(void) { return 0; }
 int ggml_cpu_has_amx_int8(void) { return 0; }

@@ -1,4 +1,4 @@
-// ggml-cpu.h: what the processor can do with element types.
+// ggml-cpu.h: what the CPU can do with element types.
 
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/type_traits.hpp"

@@ -14,9 +14,11 @@ plugin::MemoryAmount CpuDevice::memory() {
 
 ggml_backend_buffer_type_t CpuDevice::buffer_type() { return ggml_backend_cpu_buffer_type(); }
 
-std::string_view CpuDevice::objection(const ggml_tensor& node) {
-    std::string_view reason;
-    return kernel_for(node, &reason) != nullptr ? std::string_view{} : reason;
+bool CpuDevice::supports(const ggml_tensor& node) { return kernel_for(node, nullptr) != nullptr; }
+
+std::string CpuDevice::objection(const ggml_tensor& node) {
+    Objections why;
+    return kernel_for(node, &why) != nullptr ? std::string() : why.text_for(node);
 }
 
 bool CpuDevice::accepts(ggml_backend_buffer_type_t type) {

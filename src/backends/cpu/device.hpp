@@ -8,7 +8,7 @@
 
 namespace heddle::cpu {
 
-/// The processor and its memory.
+/// The CPU and its memory.
 class CpuDevice : public plugin::Device<CpuDevice> {
 public:
     explicit CpuDevice(ggml_backend_reg_t registration);
@@ -20,8 +20,9 @@ public:
     ggml_backend_buffer_type_t buffer_type();
     std::unique_ptr<CpuStream> start(const char*) { return std::make_unique<CpuStream>(); }
 
-    /// Looks at operands wherever they are: whoever asks copies them here first.
-    std::string_view objection(const ggml_tensor& node);
+    /// Look at operands wherever they are: what asks copies them here first.
+    bool supports(const ggml_tensor& node);
+    std::string objection(const ggml_tensor& node);
 
     bool accepts(ggml_backend_buffer_type_t type);
     ggml_backend_buffer_t adopt(void* memory, std::size_t size, std::size_t);

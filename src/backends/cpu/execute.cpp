@@ -92,7 +92,7 @@ private:
     FirstFailure& failure_;
     const Tensor* node_ = nullptr;  ///< that is computed
     int tasks_ = 1;
-    bool crowded_ = false;  ///< more tasks than processors
+    bool crowded_ = false;  ///< more tasks than CPUs
     alignas(64) std::atomic<int> arrived_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
     alignas(64) std::atomic<std::int64_t> prepared_{0};

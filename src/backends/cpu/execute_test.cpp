@@ -53,7 +53,7 @@ TEST_F(ExecuteTest, RunsStepsInOrderAndSeesEarlierResults) {
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST_F(ExecuteTest, GivesEveryTaskItsIndexOnceAlsoWithMoreThreadsThanProcessors) {
+TEST_F(ExecuteTest, GivesEveryTaskItsIndexOnceAlsoWithMoreThreadsThanCpus) {
     for (const int tasks : {2, 3, 16, 40}) {
         plan = {};
         std::vector<std::atomic<int>> calls(static_cast<std::size_t>(tasks));
@@ -66,7 +66,7 @@ TEST_F(ExecuteTest, GivesEveryTaskItsIndexOnceAlsoWithMoreThreadsThanProcessors)
     }
 }
 
-TEST_F(ExecuteTest, TasksMeetAtEverySync) {
+TEST_F(ExecuteTest, TasksWaitForEachOtherAtEverySync) {
     for (const int tasks : {2, 5, 12}) {
         plan = {};
         std::atomic<int> arrivals{0};
@@ -120,7 +120,7 @@ TEST_F(ExecuteTest, EachTaskBeginsWithItsOwnUnitsInOrder) {
         std::int64_t expected = task.share(100).begin;
         task.share_out(100, [&](std::int64_t unit) {
             EXPECT_EQ(unit, expected++);
-            task.sync();  // nobody is done before the other
+            task.sync();  // neither is done before the other
         });
     });
     ASSERT_TRUE(execute(plan, {}));

@@ -247,7 +247,7 @@ TEST_F(FusedRows, OtherRowsThanThoseOfTheResultAreNotFused) {
 }
 
 TEST_F(FusedRows, FewLongRowsStayWithKernelsThatCutThem) {
-    if (usable_cpus() < 2) GTEST_SKIP() << "one processor";
+    if (usable_cpus() < 2) GTEST_SKIP() << "one CPU";
     Tensor* row = leaf({1 << 18});
     Tensor* active = ggml_silu(context(), ggml_scale(context(), row, 2));
     expand(active);
@@ -365,7 +365,7 @@ TEST_F(FusedStore, AFailureIsThatOfItsNode) {
 class FusedProducts : public FusionTest {
 protected:
     void SetUp() override {
-        if (usable_cpus() < 2) GTEST_SKIP() << "one processor: no threads meet";
+        if (usable_cpus() < 2) GTEST_SKIP() << "one CPU: no barriers";
     }
 
     Tensor* product(Tensor* weights) { return ggml_mul_mat(context(), weights, x); }

@@ -16,7 +16,7 @@ struct HbmAllocator {
 
 /// The allocator of the memkind library; none where the library or such memory is missing.
 ///
-/// The library is opened only on machines with memory that no processor is close to: that is how
+/// The library is opened only on machines with memory that no CPU is close to: that is how
 /// high-bandwidth memory shows.
 const HbmAllocator& memkind_allocator();
 

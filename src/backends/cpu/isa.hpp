@@ -20,7 +20,7 @@ Result<> use_isa(std::string_view name);
 /// How often that was done: what was planned for other forms is to be planned again.
 std::uint64_t isa_changes();
 
-/// What the forms in use need of the processor. Names as features go by in the C API.
+/// What the forms in use need of the CPU. Names as features go by in the C API.
 struct Features {
     bool sse3 = false, ssse3 = false;
     bool avx = false, avx2 = false, bmi2 = false, f16c = false, fma = false;

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/progress.hpp"
 #include "core/tensor.hpp"
+#include "ops/objections.hpp"
 
 /// How the CPU computes a node: a list of kernels, each of which says which nodes it declines.
 namespace heddle::cpu {
@@ -75,7 +76,7 @@ struct Task {
     }
 
     /// Calls `piece(i)` for each i below `n`, together with the tasks that are here, and returns
-    /// when all pieces are done. Once for each node. Unlike with sync(), nobody waits for a task
+    /// when all pieces are done. Once for each node. Unlike with sync(), no task waits for one
     /// whose thread has not woken up yet.
     template <class Piece>
     void prepare(std::int64_t n, Piece&& piece) const {
@@ -121,6 +122,14 @@ int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int thread
 /// As many tasks as rows of the result, as far as that is worthwhile.
 Demand rows_demand(const Tensor& node, int threads);
 
+/// When a kernel is asked, among those of its op: the first without an objection runs the node. No
+/// two that are asked about the same nodes have one rank, so that the order is always said.
+enum class Rank : std::uint8_t {
+    special,   ///< first: better at the nodes it takes, and takes few
+    ordinary,  ///< the kernel of the op; the only one that most ops have
+    rest,      ///< last: for what the others decline
+};
+
 /// One way to compute an op.
 struct Kernel {
     std::string_view name;
@@ -139,25 +148,16 @@ struct Kernel {
     /// Operand 0 lies in a buffer of the repacking type (see repack/buffer_type.hpp), which no
     /// other kernel can read.
     bool reads_repacked = false;
+
+    Rank rank = Rank::ordinary;
 };
 
-/// Every kernel for `op`, best first.
+/// Every kernel for `op`, in the order of their ranks, which is the order in which they are asked.
+/// The build lists every `extern const Kernel k...` of this folder.
 std::span<const Kernel* const> kernels_for(Op op);
 
-/// The kernel that runs `node`, or null and, in `*reason`, why the last one asked declined it.
-const Kernel* choose_kernel(const Tensor& node, std::string_view* reason = nullptr);
-
-// Each family's kernels, best first for each op; in its folder's kernels.cpp.
-std::span<const Kernel> elementwise_kernels();  ///< add .. glu, scale, clamp, fill, arange, ...
-std::span<const Kernel> rows_kernels();         ///< reductions, norms, soft_max, rope, sorting
-std::span<const Kernel> movement_kernels();     ///< copies, rows, repeat, concat, pad, set, acc
-std::span<const Kernel> products_kernels();     ///< mul_mat, mul_mat_id, out_prod
-std::span<const Kernel> attention_kernels();    ///< flash_attn_ext, lightning_indexer, dsv4
-std::span<const Kernel> vision_kernels();       ///< convolutions, pooling, windows, upscale
-std::span<const Kernel> recurrent_kernels();    ///< ssm, rwkv, gla, delta net, solve_tri
-std::span<const Kernel> training_kernels();     ///< losses, backward ops, optimiser steps
-std::span<const Kernel> custom_kernels();       ///< the caller's own functions
-std::span<const Kernel> repack_kernels();       ///< products of repacked weights
+/// The kernel that runs `node`, or null and, in `*why`, what each one asked has against it.
+const Kernel* choose_kernel(const Tensor& node, Objections* why = nullptr);
 
 // ---- walking tensors ---------------------------------------------------------------------------
 

@@ -3,22 +3,19 @@
 #include <iterator>
 #include <vector>
 
+#include "backends/cpu/every_kernel.hpp"  // kEveryKernel, listed by the build
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 
 namespace heddle::cpu {
 namespace {
 
-/// Kernels of every family, sorted by op; within an op the order of the lists, best first.
+/// Every kernel, sorted by op; within an op by rank.
 class KernelTable {
 public:
     KernelTable() {
-        for (const auto family :
-             {elementwise_kernels(), rows_kernels(), movement_kernels(), products_kernels(),
-              attention_kernels(), vision_kernels(), recurrent_kernels(), training_kernels(),
-              custom_kernels(), repack_kernels()}) {
-            for (const Kernel& kernel : family) by_op_[kernel.op].push_back(&kernel);
-        }
+        for (const Kernel* kernel : kEveryKernel) by_op_[kernel->op].push_back(kernel);
+        for (auto& kernels : by_op_) std::ranges::stable_sort(kernels, {}, &Kernel::rank);
     }
 
     std::span<const Kernel* const> of(Op op) const {
@@ -49,24 +46,29 @@ std::span<const Kernel* const> kernels_for(Op op) {
     return table.of(op);
 }
 
-const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
-    std::string_view why = "there is no kernel for this op";
+const Kernel* choose_kernel(const Tensor& node, Objections* why) {
+    const auto decline = [&](std::string_view kernel, std::string_view reason) -> const Kernel* {
+        if (why != nullptr) why->add(kernel, reason);
+        return nullptr;
+    };
     const auto is_there = [](const Tensor* source) {
         return source != nullptr && is_repacked(*source);
     };
     const bool repacked = is_there(node.src[0]);
-    if (repacked) why = "only matrix products and GET_ROWS read repacked weights";
     if (std::any_of(std::begin(node.src) + 1, std::end(node.src), is_there)) {
-        if (reason != nullptr) *reason = "repacked weights can be operand 0 only";
-        return nullptr;
+        return decline({}, "repacked weights can be operand 0 only");
     }
+    bool was_asked = false;
     for (const Kernel* kernel : kernels_for(node.op)) {
         if (kernel->reads_repacked != repacked) continue;
-        why = kernel->objection(node);
-        if (why.empty()) return kernel;
+        const std::string_view reason = kernel->objection(node);
+        if (reason.empty()) return kernel;
+        decline(kernel->name, reason);
+        was_asked = true;
     }
-    if (reason != nullptr) *reason = why;
-    return nullptr;
+    if (was_asked) return nullptr;
+    return decline({}, repacked ? "only matrix products and GET_ROWS read repacked weights"
+                                : "there is no kernel for this op");
 }
 
 int worthwhile_tasks(double bytes, double flops, std::int64_t pieces, int threads) {

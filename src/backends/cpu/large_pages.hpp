@@ -7,7 +7,7 @@
 /// Weights in large pages.
 ///
 /// A mapped file comes in pages of 4 KiB. Writing text reads every weight once per token, and on
-/// pages so small the processor spends up to a third of that time on translating addresses. So
+/// pages so small the CPU spends up to a third of that time on translating addresses. So
 /// clients that map their files are offered memory in pages of 2 MiB, which they fill and then let
 /// go of the file.
 namespace heddle::cpu {

@@ -20,6 +20,12 @@ Error in_node(const Tensor& node, std::string_view reason) {
                    reason);
 }
 
+Error declined(const Tensor& node) {
+    Objections why;
+    choose_kernel(node, &why);
+    return in_node(node, why.text_for(node));
+}
+
 /// Looks at the memory of one node after the other. The nodes themselves have been checked.
 class MemoryCheck {
 public:
@@ -56,9 +62,9 @@ bool is_left_out(const Tensor& node) {
 
 }  // namespace
 
-const Kernel* kernel_for(const Tensor& node, std::string_view* reason) {
-    if (check_node(node)) return choose_kernel(node, reason);
-    *reason = kUnsoundNode;
+const Kernel* kernel_for(const Tensor& node, Objections* why) {
+    if (check_node(node)) return choose_kernel(node, why);
+    if (why != nullptr) why->add({}, kUnsoundNode);
     return nullptr;
 }
 
@@ -86,9 +92,8 @@ Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan, F
         if (memory == Memory::checked && !in_memory.accepts(*node)) {
             return in_memory.explain(*node);
         }
-        std::string_view reason;
-        const Kernel* kernel = choose_kernel(*node, &reason);
-        if (kernel == nullptr) return in_node(*node, reason);
+        const Kernel* kernel = choose_kernel(*node);
+        if (kernel == nullptr) return declined(*node);
         const int most = ops::runs_callers_function(node->op) ? threads : ordinary_threads;
         Demand demand;
         if (kernel->demand != nullptr) {

@@ -50,7 +50,7 @@ enum class Fusion {
 /// its op builds, that no kernel runs, or that comes before one it reads; `plan` keeps its memory
 /// from call to call.
 ///
-/// Ordinary kernels get no more tasks than there are processors, however many threads are asked
+/// Ordinary kernels get no more tasks than there are CPUs, however many threads are asked
 /// for: they would only stand in each other's way. Functions of the caller's get all they ask for.
 Result<> make_plan(const Graph& graph, int threads, Memory memory, Plan& plan,
                    Fusion fusion = Fusion::on);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "backends/cpu/isa.hpp"
@@ -90,7 +91,7 @@ TEST_F(PlanTest, PlansSlices) {
     EXPECT_EQ(plan.steps[0].node, second);
 }
 
-TEST_F(PlanTest, SmallNodesGetOneTaskAndLargeOnesAsManyAsThereAreProcessors) {
+TEST_F(PlanTest, SmallNodesGetOneTaskAndLargeOnesAsManyAsThereAreCpus) {
     ggml_build_forward_expand(graph, add(x, x));
     Tensor* large = context_.f32({512, 1024});
     ggml_build_forward_expand(graph, add(large, large));
@@ -124,11 +125,44 @@ TEST_F(PlanTest, RefusesNodesThatWereWrittenToAndListsWithHoles) {
     node->ne[0] = 1;
     EXPECT_EQ(plan_for(1).error().message, "node " + describe(*node) + ": add: the node " +
                                                describe(*node) + " should be f32[64,1,1,1]");
-    std::string_view reason;
-    EXPECT_EQ(kernel_for(*node, &reason), nullptr);
-    EXPECT_EQ(reason, kUnsoundNode);
+    Objections why;
+    EXPECT_EQ(kernel_for(*node, &why), nullptr);
+    EXPECT_EQ(why.text(), kUnsoundNode);
     graph->nodes[0] = nullptr;
     EXPECT_EQ(plan_for(1).error().message, "node 0 of the graph is NULL");
+}
+
+TEST(KernelList, AsksTheKernelsOfAnOpInTheOrderOfTheirRanks) {
+    for (int op = 0; op < GGML_OP_COUNT; ++op) {
+        const auto kernels = kernels_for(static_cast<Op>(op));
+        EXPECT_TRUE(std::ranges::is_sorted(kernels, {}, &Kernel::rank)) << ggml_op_name(Op(op));
+    }
+    ASSERT_EQ(kernels_for(GGML_OP_ADD).size(), 2u);
+    EXPECT_EQ(kernels_for(GGML_OP_ADD)[0]->name, "add");
+    EXPECT_EQ(kernels_for(GGML_OP_ADD)[1]->name, "add_blocks");
+}
+
+TEST(KernelList, HasNoTwoKernelsWhoseOrderIsNotSaid) {
+    for (int op = 0; op < GGML_OP_COUNT; ++op) {
+        for (const Kernel* one : kernels_for(static_cast<Op>(op))) {
+            for (const Kernel* other : kernels_for(static_cast<Op>(op))) {
+                if (one == other || one->reads_repacked != other->reads_repacked) continue;
+                EXPECT_NE(one->rank, other->rank)
+                    << one->name << " and " << other->name << ": give one of them another `rank`";
+            }
+        }
+    }
+}
+
+TEST_F(PlanTest, TellsWhatEveryKernelHasAgainstANode) {
+    Tensor* halves = context_.tensor(GGML_TYPE_F16, {64});
+    Tensor* node = add(x, x);
+    node->src[1] = halves, node->type = GGML_TYPE_I32;
+    Objections why;
+    EXPECT_EQ(choose_kernel(*node, &why), nullptr);
+    EXPECT_EQ(why.text_for(*node),
+              "add: a, b and the result are not of types that go together; "
+              "add_blocks: a is not of a block format (i32[64] = ADD(f32[64], f16[64]))");
 }
 
 TEST_F(PlanTest, RefusesNodesThatComeBeforeWhatTheyRead) {

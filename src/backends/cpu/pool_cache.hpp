@@ -31,7 +31,7 @@ private:
     std::unique_ptr<ThreadPool> kept_;
 };
 
-/// A pool of at least `threads` threads: `preferred`, where that is large enough and nobody
+/// A pool of at least `threads` threads: `preferred`, where that is large enough and no graph
 /// computes with it, or else one that an earlier graph has given back, or a new one. None for one
 /// thread.
 Result<PoolLease> lease_pool(int threads, ThreadPool* preferred);

@@ -5,15 +5,15 @@
 
 namespace heddle::cpu {
 
-/// How far a task is with its share of a step. On a cache line of its own: as a rule nobody else
+/// How far a task is with its share of a step. On a cache line of its own: as a rule no other task
 /// looks at it.
 class alignas(64) Progress {
 public:
     /// Steps have numbers other than 0.
     void begin(std::uint32_t step) { value_.store(word(step), std::memory_order_relaxed); }
 
-    /// Calls `unit(i)` for each i below `count` that nobody has begun. None if the task has not
-    /// begun the step: whoever begins it finds all of them; none if it is past it.
+    /// Calls `unit(i)` for each i below `count` that no task has begun. None if the task has not
+    /// begun the step: the task that begins it finds all of them; none if it is past it.
     template <class Unit>
     void take(std::uint32_t step, std::int64_t count, Unit&& unit) {
         std::uint64_t seen = value_.load(std::memory_order_relaxed);

@@ -69,7 +69,7 @@ private:
     Plan plan_;  ///< of a graph without uid; its memory is used again
 };
 
-/// Computes on the processor; every call has done its work when it returns.
+/// Computes on the CPU; every call has done its work when it returns.
 class CpuStream {
 public:
     static inline ggml_guid guid = {0xb5, 0xed, 0xad, 0x7d, 0x1e, 0xe2, 0xfa, 0x54,

@@ -40,7 +40,7 @@ CpuList cpus_of_mask(const ggml_threadpool_params& params) {
     return cpus;
 }
 
-/// Processors for thread `index`; empty: leave it alone. Strict pools deal them out one by one, to
+/// CPUs for thread `index`; empty: leave it alone. Strict pools deal them out one by one, to
 /// the workers first and to the caller last.
 CpuList cpus_for_thread(const ggml_threadpool_params& params, int index) {
     CpuList cpus = cpus_of_mask(params);
@@ -200,14 +200,14 @@ bool ggml_threadpool::claim(int task, std::uint64_t job) {
     return last.compare_exchange_strong(seen, job, std::memory_order_relaxed);
 }
 
-/// 1 if the task was done here, 0 if somebody else has it.
+/// 1 if the task was done here, 0 if another thread has it.
 int ggml_threadpool::take_task(int task, std::uint64_t job) {
     if (!claim(task, job)) return 0;
     job_.run(job_.context, task);
     return 1;
 }
 
-/// Tasks that nobody has begun, those after `index` first; how many there were.
+/// Tasks that no thread has begun, those after `index` first; how many there were.
 int ggml_threadpool::take_tasks_left(int index, std::uint64_t ticket) {
     const std::uint64_t number = job_of(ticket);
     const int count = count_of(ticket);
@@ -271,7 +271,7 @@ std::uint64_t ggml_threadpool::wait_for_job(int index, std::uint64_t seen) {
     const auto concerns_us = [&](std::uint64_t ticket) {
         return ticket != seen && index < count_of(ticket);
     };
-    // Nobody spins on a processor that others of the same job may need.
+    // No thread spins on a CPU that others of the same job may need.
     const bool may_spin = index < cpus_ && !is_crowded_by(count_of(seen));
     const auto poll = may_spin ? static_cast<int>(std::min(params_.poll, kMostPoll)) : 0;
     while (!stopping_.load()) {

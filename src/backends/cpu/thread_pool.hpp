@@ -8,6 +8,7 @@
 #include "backends/cpu/progress.hpp"
 #include "core/error.hpp"
 #include "ggml-cpu.h"
+#include "simd/relax.hpp"
 
 namespace heddle::cpu {
 
@@ -17,32 +18,23 @@ struct Job {
     void* context = nullptr;
 };
 
-/// Tells the processor that this is a waiting loop.
-inline void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-}
-
 }  // namespace heddle::cpu
 
 /// Threads that wait for work. The caller is thread 0 and works along; the others persist.
 ///
 /// A job has as many tasks as its caller says. Thread i prefers task i, so that it meets data it
-/// has seen before, but whoever is done takes a task that nobody has begun: a sleeping thread is
+/// has seen before, but one that is done takes a task that is not begun: a sleeping thread is
 /// never waited for unless the tasks wait for each other. Idle threads spin for a while, then
 /// sleep.
 ///
-/// Handing a cache line from one processor to another may take as long as a small task, so lines
+/// Handing a cache line from one CPU to another may take as long as a small task, so lines
 /// are laid out such that a job begins with one that goes to the threads, and ends with one that
 /// comes back.
 struct ggml_threadpool {
 public:
     using Params = ggml_threadpool_params;
 
-    /// Fails if the system gives no more threads. Applies priority and processors to the calling
+    /// Fails if the system gives no more threads. Applies priority and CPUs to the calling
     /// thread too, unless the pool starts paused.
     static heddle::Result<std::unique_ptr<ggml_threadpool>> make(const Params& params);
 
@@ -52,7 +44,7 @@ public:
 
     int size() const { return params_.n_threads; }  ///< threads, the caller's included
 
-    /// Whether so many tasks are more than there are processors for: spinning then keeps others
+    /// Whether so many tasks are more than there are CPUs for: spinning then keeps others
     /// from working.
     bool is_crowded_by(int tasks) const { return tasks > cpus_; }
 
@@ -61,7 +53,7 @@ public:
     bool is_paused() const { return paused_.load(std::memory_order_relaxed); }
 
     /// Claims the pool for one user, who must `leave` it; false if it has one. A paused pool
-    /// resumes, and its priority and processors are applied to the calling thread.
+    /// resumes, and its priority and CPUs are applied to the calling thread.
     bool try_enter();
     void leave();
 
@@ -114,7 +106,7 @@ private:
     void wake(Seat& seat);
 
     const Params params_;
-    const int cpus_;  ///< processors its threads may use
+    const int cpus_;  ///< CPUs its threads may use
     std::unique_ptr<Seat[]> seats_;
     std::unique_ptr<heddle::cpu::Progress[]> progress_;
     std::atomic<bool> paused_;

@@ -56,7 +56,7 @@ TEST(ThreadPool, SeesWhatTheCallerWroteAndTheCallerSeesWhatTasksWrote) {
 }
 
 TEST(ThreadPool, TasksThatWaitForEachOtherRunAtTheSameTime) {
-    TestPool test(8);  // more than many machines have processors
+    TestPool test(8);  // more than many machines have CPUs
     for (int round = 0; round < 50; ++round) {
         std::atomic<int> arrived{0};
         test.run(8, [&](int) {
@@ -97,7 +97,7 @@ TEST(ThreadPool, SleepsWhileOthersTakeLong) {
     }
 }
 
-TEST(ThreadPool, ThreadsTakeTasksThatNobodyHasBegun) {
+TEST(ThreadPool, ThreadsTakeTasksThatNoThreadHasBegun) {
     TestPool test(4);
     for (int round = 0; round < 20; ++round) {
         std::atomic<int> others{0};
@@ -156,9 +156,9 @@ TEST(ThreadPool, RefusesImpossibleSizes) {
               "a thread pool of 70000 threads; 1 to 65535 are possible");
 }
 
-TEST(ThreadPool, KeepsItsThreadsOnTheProcessorsOfTheMask) {
+TEST(ThreadPool, KeepsItsThreadsOnTheCpusOfTheMask) {
     const CpuList before = thread_cpus();
-    if (before.empty()) GTEST_SKIP() << "processors cannot be asked for here";
+    if (before.empty()) GTEST_SKIP() << "CPUs cannot be asked for here";
     ggml_threadpool_params params = ggml_threadpool_params_default(2);
     params.cpumask[before.front()] = true;
     params.strict_cpu = true;

@@ -33,9 +33,9 @@ Result<int> parse_number(std::string_view text) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
-        return invalid("'", text, "' is not the number of a processor");
+        return invalid("'", text, "' is not the number of a CPU");
     }
-    if (value > kHighestCpu) return invalid("processor ", value, " is above ", kHighestCpu);
+    if (value > kHighestCpu) return invalid("CPU ", value, " is above ", kHighestCpu);
     return value;
 }
 
@@ -60,7 +60,7 @@ Result<CpuList> parse_cpu_list(std::string_view text) {
         if (dash != std::string_view::npos) {
             HEDDLE_TRY_ASSIGN(last, parse_number(part.substr(dash + 1)));
         }
-        if (last < first) return invalid("processors ", part, " run backwards");
+        if (last < first) return invalid("CPUs ", part, " run backwards");
         for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
         text.remove_prefix(std::min(comma + 1, text.size()));
     }
@@ -122,13 +122,13 @@ CpuList thread_cpus() {
 }
 
 Result<> pin_thread(const CpuList& cpus) {
-    if (cpus.empty()) return invalid("a thread cannot be pinned to no processor at all");
-    if (cpus.back() >= kHighestCpu) return invalid("processor ", cpus.back(), " does not exist");
+    if (cpus.empty()) return invalid("a thread cannot be pinned to no CPU at all");
+    if (cpus.back() >= kHighestCpu) return invalid("CPU ", cpus.back(), " does not exist");
     std::vector<cpu_set_t> set(static_cast<std::size_t>(cpus.back()) / CPU_SETSIZE + 1);
     const std::size_t bytes = set.size() * sizeof(cpu_set_t);
     for (const int cpu : cpus) CPU_SET_S(cpu, bytes, set.data());
     if (sched_setaffinity(0, bytes, set.data()) == 0) return ok();
-    return failure(Errc::device, "a thread cannot be pinned to processors ", cpus.front(), " to ",
+    return failure(Errc::device, "a thread cannot be pinned to CPUs ", cpus.front(), " to ",
                    cpus.back(), ": ", std::strerror(errno));
 }
 

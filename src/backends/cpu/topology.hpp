@@ -10,39 +10,39 @@
 /// What the machine is made of, as far as the CPU backend must know.
 namespace heddle::cpu {
 
-using CpuList = std::vector<int>;  ///< numbers of processors, ascending
+using CpuList = std::vector<int>;  ///< numbers of CPUs, ascending
 
 /// All of a file of the kernel; empty if there is none, or it cannot be read.
 std::string read_file(const std::string& path);
 
-/// A processor list as the kernel writes it: "0-3,8,10-11". An empty text is an empty list.
+/// A CPU list as the kernel writes it: "0-3,8,10-11". An empty text is an empty list.
 Result<CpuList> parse_cpu_list(std::string_view text);
 
-/// Memory and the processors close to it.
+/// Memory and the CPUs close to it.
 struct NumaNode {
     int number = 0;
     CpuList cpus;
 };
 
-/// The nodes that have processors, by number. `root` holds the files of the kernel; empty where
+/// The nodes that have CPUs, by number. `root` holds the files of the kernel; empty where
 /// there are none.
 std::vector<NumaNode> read_numa_nodes(const std::string& root = "/sys/devices/system/node");
 
-/// How many processors the quota in file `path` ("200000 100000", or "max 100000") amounts to,
+/// How many CPUs the quota in file `path` ("200000 100000", or "max 100000") amounts to,
 /// rounded up; 0 for no limit.
 int read_cpu_quota(const std::string& path = "/sys/fs/cgroup/cpu.max");
 
-/// How many processors this process may keep busy at once: those it may run on when this is first
+/// How many CPUs this process may keep busy at once: those it may run on when this is first
 /// asked, or fewer where a quota says so. At least 1.
 int usable_cpus();
 
-/// Processors the calling thread may run on; empty where that cannot be asked.
+/// CPUs the calling thread may run on; empty where that cannot be asked.
 CpuList thread_cpus();
 
 /// Lets the calling thread run on `cpus` only.
 Result<> pin_thread(const CpuList& cpus);
 
-/// The processor the calling thread is on; -1 where that cannot be asked.
+/// The CPU the calling thread is on; -1 where that cannot be asked.
 int current_cpu();
 
 /// The model as its maker calls it, or "CPU".

@@ -19,10 +19,10 @@ TEST(CpuList, ReadsRangesAndSingleNumbers) {
 }
 
 TEST(CpuList, RefusesNonsense) {
-    EXPECT_EQ(parse_cpu_list("0-x").error().message, "'x' is not the number of a processor");
-    EXPECT_EQ(parse_cpu_list("3-1").error().message, "processors 3-1 run backwards");
-    EXPECT_EQ(parse_cpu_list("-1").error().message, "'' is not the number of a processor");
-    EXPECT_EQ(parse_cpu_list("0-99999999").error().message, "processor 99999999 is above 65536");
+    EXPECT_EQ(parse_cpu_list("0-x").error().message, "'x' is not the number of a CPU");
+    EXPECT_EQ(parse_cpu_list("3-1").error().message, "CPUs 3-1 run backwards");
+    EXPECT_EQ(parse_cpu_list("-1").error().message, "'' is not the number of a CPU");
+    EXPECT_EQ(parse_cpu_list("0-99999999").error().message, "CPU 99999999 is above 65536");
 }
 
 /// A folder like those of the kernel, removed afterwards.
@@ -43,7 +43,7 @@ protected:
     std::string root;
 };
 
-TEST_F(FakeSystem, NodesAreThoseOnlineThatHaveProcessors) {
+TEST_F(FakeSystem, NodesAreThoseOnlineThatHaveCpus) {
     write("online", "0-2\n");
     write("node0/cpulist", "0-1,4\n");
     write("node1/cpulist", "\n");  // memory only
@@ -70,7 +70,7 @@ TEST_F(FakeSystem, QuotasAreRoundedUp) {
     EXPECT_EQ(read_cpu_quota(root + "/missing"), 0);
 }
 
-TEST(Machine, HasProcessorsMemoryAndAModel) {
+TEST(Machine, HasCpusMemoryAndAModel) {
     EXPECT_GE(usable_cpus(), 1);
     EXPECT_FALSE(cpu_model().empty());
 #if defined(__linux__)
@@ -92,7 +92,7 @@ TEST(Machine, AvailableMemoryIsWhatTheKernelSays) {
 
 TEST(Machine, ValuesAreTrimmedAndTheFirstCounts) {
     constexpr std::string_view kText =
-        "processor\t: 0\nmodel name\t:  A  B \nmodel name : C\nodd\n";
+        "vendor_id\t: X\nmodel name\t:  A  B \nmodel name : C\nodd\n";
     EXPECT_EQ(find_value(kText, "model name"), "A  B");
     EXPECT_EQ(find_value(kText, "absent"), "");
 }
@@ -114,7 +114,7 @@ TEST(NumaPolicy, IsolatesOnTheNodeItStartedOn) {
     EXPECT_EQ(two_nodes(GGML_NUMA_STRATEGY_ISOLATE).cpus_for(7), (CpuList{2, 3}));
 }
 
-TEST(NumaPolicy, KeepsTheProcessorsGivenAtTheStart) {
+TEST(NumaPolicy, KeepsTheCpusGivenAtTheStart) {
     EXPECT_EQ(two_nodes(GGML_NUMA_STRATEGY_NUMACTL).cpus_for(7), (CpuList{1, 2}));
 }
 

@@ -26,29 +26,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// A row of a family's list.
-struct DotEntry {
-    Type type;
-    DotColumns dot;
-    DecodeRow decode = nullptr;
-};
-
-template <std::size_t kCount>
-DotColumns find_dot(const DotEntry (&entries)[kCount], Type type) {
-    for (const DotEntry& entry : entries) {
-        if (entry.type == type) return entry.dot;
-    }
-    return nullptr;
-}
-
-template <std::size_t kCount>
-DecodeRow find_decode(const DotEntry (&entries)[kCount], Type type) {
-    for (const DotEntry& entry : entries) {
-        if (entry.type == type) return entry.decode;
-    }
-    return nullptr;
-}
-
 #if HWY_TARGET != HWY_SCALAR
 
 // ---- sixteen codes -----------------------------------------------------------------------------
@@ -107,7 +84,7 @@ HWY_INLINE auto high_nibbles(V bytes) {
 
 /// codes - value
 template <class V>
-HWY_INLINE V less(V codes, std::int8_t value) {
+HWY_INLINE V minus(V codes, std::int8_t value) {
     return hn::Sub(codes, hn::Set(hn::DFromV<V>(), value));
 }
 
@@ -214,7 +191,7 @@ HWY_INLINE PartVec add_simple(const std::byte* block, int group, CodeVec low, Co
 }
 
 template <class Format, int kColumns>
-void dot_simple(std::int64_t n, const void* x, const void* const* y, float* out) {
+void dot_simple_blocks(std::int64_t n, const void* x, const void* const* y, float* out) {
     auto part0 = hn::Zero(Parts()), part1 = part0, part2 = part0, part3 = part0;
     float rest0 = 0, rest1 = 0, rest2 = 0, rest3 = 0;
     const auto* block = static_cast<const std::byte*>(x);
@@ -326,7 +303,7 @@ HWY_INLINE PartVec add_super(const SuperBlock& block, const std::byte* y, PartVe
 }
 
 template <class Format, int kColumns>
-void dot_super(std::int64_t n, const void* x, const void* const* y, float* out) {
+void dot_super_blocks(std::int64_t n, const void* x, const void* const* y, float* out) {
     constexpr bool kMinima = Format::kHasMinima;
     auto part0 = hn::Zero(Parts()), part1 = part0, part2 = part0, part3 = part0;
     const auto* row = static_cast<const std::byte*>(x);
@@ -377,15 +354,15 @@ void decode_super(const void* blocks, float* values, std::int64_t n) {
 template <class Format>
 void dot_simple_columns(std::int64_t n, const void* x, const void* const* y, float* out,
                         int columns) {
-    if (columns == 4) return dot_simple<Format, 4>(n, x, y, out);
-    for (int c = 0; c < columns; ++c) dot_simple<Format, 1>(n, x, y + c, out + c);
+    if (columns == 4) return dot_simple_blocks<Format, 4>(n, x, y, out);
+    for (int c = 0; c < columns; ++c) dot_simple_blocks<Format, 1>(n, x, y + c, out + c);
 }
 
 template <class Format>
 void dot_super_columns(std::int64_t n, const void* x, const void* const* y, float* out,
                        int columns) {
-    if (columns == 4) return dot_super<Format, 4>(n, x, y, out);
-    for (int c = 0; c < columns; ++c) dot_super<Format, 1>(n, x, y + c, out + c);
+    if (columns == 4) return dot_super_blocks<Format, 4>(n, x, y, out);
+    for (int c = 0; c < columns; ++c) dot_super_blocks<Format, 1>(n, x, y + c, out + c);
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "simd/rounding.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -73,50 +75,6 @@ struct MinOp {
         return hn::Min(a, b);
     }
 };
-
-/// The nearest whole numbers, or numbers cut down to whole ones, where all of them fit. Highway's
-/// functions take care of those that do not, at some cost.
-HWY_INLINE IntVec nearest_of(FloatVec v) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    return IntVec{_mm512_cvtps_epi32(v.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return IntVec{_mm256_cvtps_epi32(v.raw)};
-#else
-    return hn::NearestInt(v);
-#endif
-}
-
-HWY_INLINE IntVec cut_down(FloatVec v) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    return IntVec{_mm512_cvttps_epi32(v.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return IntVec{_mm256_cvttps_epi32(v.raw)};
-#else
-    return hn::ConvertTo(BlockInts(), v);
-#endif
-}
-
-/// The numbers at `ints(0)`, `ints(1)`, ..., 32 of them in all, to bytes: what does not fit is held
-/// at the nearest that does.
-template <class GetInts>
-HWY_INLINE void put_bytes(GetInts ints, std::int8_t* to) {
-#if HWY_TARGET == HWY_AVX2
-    // Packing within halves of 128 bits leaves fours out of order, which one permutation mends.
-    const __m256i low = _mm256_packs_epi32(ints(0).raw, ints(1).raw);
-    const __m256i high = _mm256_packs_epi32(ints(2).raw, ints(3).raw);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
-#elif HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(ints(0).raw));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16), _mm512_cvtsepi32_epi8(ints(1).raw));
-#else
-    const hn::FixedTag<std::int8_t, kBlockLanes> bytes;
-    for (std::size_t i = 0; i < 32 / kBlockLanes; ++i) {
-        hn::StoreU(hn::DemoteTo(bytes, ints(i)), bytes, to + i * kBlockLanes);
-    }
-#endif
-}
 
 /// Sixteen codes of eight bits as floats: `body(i, v)` for elements i and those after it.
 template <class D, class Body>

@@ -1,13 +1,14 @@
-// Makes strips of codes of 8 bits, with scales for 16 or 32 elements: code_strips.hpp multiplies
-// them. Included once per instruction set, inside a file that is compiled by foreach_target.h.
+// Makes micro-panels of codes of 8 bits, with scales for 16 or 32 elements: gemm_codes.hpp
+// multiplies them. Included once per instruction set, inside a file that is compiled by
+// foreach_target.h.
 //
 // Codes are made unsigned by adding an offset, which is taken out again through the sums of the
-// columns' codes; where products want signed codes, the offset is zero. For 32 elements a strip
-// of rows holds
+// columns' codes; where products want signed codes, the offset is zero. For 32 elements a
+// micro-panel of rows holds
 //     codes    [8][rows][4]
 //     scales   [groups][rows]   f32 or f16, as the format has it
 //     minima   [groups][rows]   the same, for formats that have them
-// and a strip of columns
+// and a micro-panel of columns
 //     codes    [8][columns][4], or as the products want them
 //     scales   [columns]           f32
 //     sums     [groups][columns]   of codes: f32, times the scale, for formats with minima; else
@@ -23,9 +24,10 @@
 #include <utility>
 
 #include "backends/cpu/dot/block_dot.hpp"
-#include "backends/cpu/dot/strip_products.hpp"
+#include "backends/cpu/dot/micro_panel_products.hpp"
+#include "simd/opaque.hpp"
 
-#if HEDDLE_HAS_CODE_STRIPS
+#if HEDDLE_HAS_CODE_GEMM
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -49,8 +51,8 @@ struct CodeLayout {
     static constexpr int kOffset = Products::kTakesSigned ? 0 : Format::kOffset;
 };
 
-/// Whether rows are packed and multiplied in turns: one takes what the other leaves of the
-/// processor. With 16 registers that is nothing.
+/// Whether rows are packed and multiplied alternately: one takes what the other leaves of the
+/// CPU. With 16 registers that is nothing.
 constexpr bool kPacksBeside = !(HWY_ARCH_X86 && HWY_TARGET >= HWY_AVX2);
 
 /// Sixteens of bytes that a part of a format is made of; 0 if it takes more than bytes at the same
@@ -68,7 +70,7 @@ using FloatLanes = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<FloatLanes>;
 
 /// A half of each row.
-HWY_INLINE FloatVec load_halves(StripRows rows) {
+HWY_INLINE FloatVec load_halves(MicroPanelRows rows) {
     HWY_ALIGN F16 halves[kCodeLanes];
     for (std::int64_t r = 0; r < kCodeLanes; ++r) {
         halves[r].bits = read<std::uint16_t>(rows.row(r));
@@ -82,7 +84,7 @@ struct CodePlace {
     using Layout = CodeLayout<Format, Products>;
     using Scale = typename Layout::Scale;
 
-    std::uint32_t* strip;
+    std::uint32_t* micro_panel;
     std::int64_t first;  ///< of these rows
 
     // Of part `group`, a value for each row.
@@ -91,13 +93,13 @@ struct CodePlace {
 
     /// Sixteen elements, four of each row at a time.
     HWY_INLINE std::int32_t* codes(int group) const {
-        return reinterpret_cast<std::int32_t*>(strip) + group / 2 * Layout::kRowWords +
+        return reinterpret_cast<std::int32_t*>(micro_panel) + group / 2 * Layout::kRowWords +
                group % 2 * 4 * kCodeRows + first;
     }
 
 private:
     HWY_INLINE Scale* at(std::int64_t place, int group) const {
-        return reinterpret_cast<Scale*>(strip + group / Layout::kGroups * Layout::kRowWords +
+        return reinterpret_cast<Scale*>(micro_panel + group / Layout::kGroups * Layout::kRowWords +
                                         place + group % Layout::kGroups * Layout::kScaleWords) +
                first;
     }
@@ -105,10 +107,8 @@ private:
 
 /// The same rows. Compilers would rather keep an address for every row from one part to the next,
 /// for which there are not nearly enough registers, than compute addresses again.
-HWY_INLINE StripRows as_new(StripRows rows) {
-#if defined(__GNUC__)
-    asm("" : "+r"(rows.first), "+r"(rows.pitch));
-#endif
+HWY_INLINE MicroPanelRows opaque_rows(MicroPanelRows rows) {
+    opaque(rows.first, rows.pitch);
     return rows;
 }
 
@@ -122,11 +122,13 @@ public:
     static constexpr std::int64_t kElements = 256;
     static constexpr int kSteps = 8;
 
-    explicit CodePacker(std::byte* strip) : strip_(reinterpret_cast<std::uint32_t*>(strip)) {}
+    explicit CodePacker(std::byte* micro_panel)
+        : micro_panel_(reinterpret_cast<std::uint32_t*>(micro_panel)) {}
 
-    /// One step of the piece that begins with element `begin` of the strip, where `rows` are; it
-    /// has `count` elements, in whole blocks.
-    HWY_INLINE void pack_step(StripRows rows, std::int64_t begin, std::int64_t count, int step) {
+    /// One step of the piece that begins with element `begin` of the micro-panel, where `rows` are;
+    /// it has `count` elements, in whole blocks.
+    HWY_INLINE void pack_step(MicroPanelRows rows, std::int64_t begin, std::int64_t count,
+                              int step) {
         const int parts = Format::parts(count);
         for (int part = step * parts / kSteps; part < (step + 1) * parts / kSteps; ++part) {
             pack_part(rows, begin, part);
@@ -136,7 +138,8 @@ public:
     /// All of a piece. Calls `beside(step)` for each step on the way, if the piece has all
     /// elements.
     template <class Beside>
-    HWY_INLINE void pack(StripRows rows, std::int64_t begin, std::int64_t count, Beside beside) {
+    HWY_INLINE void pack(MicroPanelRows rows, std::int64_t begin, std::int64_t count,
+                         Beside beside) {
         constexpr int kAll = Format::parts(kElements);
         const int parts = Format::parts(count);
         for (int part = 0; part < parts; ++part) {
@@ -146,23 +149,23 @@ public:
             pack_part(rows, begin, part);
         }
     }
-    HWY_INLINE void pack(StripRows rows, std::int64_t begin, std::int64_t count) {
+    HWY_INLINE void pack(MicroPanelRows rows, std::int64_t begin, std::int64_t count) {
         pack(rows, begin, count, [](int) {});
     }
 
 private:
-    HWY_INLINE void pack_part(StripRows rows, std::int64_t begin, int part) {
-        std::uint32_t* strip = strip_ + begin / 32 * Layout::kRowWords;
+    HWY_INLINE void pack_part(MicroPanelRows rows, std::int64_t begin, int part) {
+        std::uint32_t* micro_panel = micro_panel_ + begin / 32 * Layout::kRowWords;
         HWY_UNROLL(2)
         for (int v = 0; v < kCodeVectors; ++v) {
-            const StripRows some{rows.row(v * kCodeLanes), rows.pitch};
-            Place place{strip, v * kCodeLanes};
-            if (Format::has_scales(part)) format_.put_scales(as_new(some), part, place);
-            put_part(as_new(some), part, place);
+            const MicroPanelRows some{rows.row(v * kCodeLanes), rows.pitch};
+            Place place{micro_panel, v * kCodeLanes};
+            if (Format::has_scales(part)) format_.put_scales(opaque_rows(some), part, place);
+            put_part(opaque_rows(some), part, place);
         }
     }
 
-    HWY_INLINE void put_part(StripRows rows, int part, Place& to) const {
+    HWY_INLINE void put_part(MicroPanelRows rows, int part, Place& to) const {
         if constexpr (Format::kLoads > 0) return put_loads(rows, part, to);
         const auto offset = hn::Set(ByteLanes(), Layout::kOffset);
         WordVec codes[4][Format::kSlots];
@@ -180,7 +183,7 @@ private:
     }
 
     /// Bytes are turned into a lane per row before they are unpacked, as there are fewer of them.
-    HWY_INLINE void put_loads(StripRows rows, int part, Place& to) const {
+    HWY_INLINE void put_loads(MicroPanelRows rows, int part, Place& to) const {
         const auto offset = hn::Set(ByteLanes(), Layout::kOffset);
         WordVec words[Format::kLoads][4];
         HWY_UNROLL(3)
@@ -202,12 +205,12 @@ private:
     }
 
     const Format format_{};
-    std::uint32_t* strip_;
+    std::uint32_t* micro_panel_;
 };
 
 /// Asks for what is packed next: as many rows further on, `kSize` bytes of each. In eight steps.
 template <std::size_t kSize>
-HWY_INLINE void fetch_step(StripRows rows, int step) {
+HWY_INLINE void fetch_step(MicroPanelRows rows, int step) {
     constexpr std::int64_t kEach = HWY_MAX(kCodeRows / 8, 1);
     if constexpr (kCodeRows < 8) {
         if (step >= kCodeRows) return;
@@ -216,7 +219,7 @@ HWY_INLINE void fetch_step(StripRows rows, int step) {
     for (std::int64_t r = 0; r < kEach; ++r) {
         const std::byte* row = rows.row(kCodeRows + step * kEach + r);
         HWY_UNROLL(8)
-        for (std::size_t at = 0; at < kSize; at += 64) fetch_soon(row + at);
+        for (std::size_t at = 0; at < kSize; at += 64) prefetch_l2(row + at);
     }
 }
 
@@ -226,8 +229,8 @@ template <class Format>
 constexpr bool kFetchesBeside = std::is_same_v<typename Format::Other, block_q8_K>;
 
 template <class Format>
-HWY_INLINE StripRows rows_of(const Panel& panel, std::int64_t begin) {
-    return {panel.rows + Format::bytes(begin), panel.pitch};
+HWY_INLINE MicroPanelRows rows_of(const MatrixView& view, std::int64_t begin) {
+    return {view.rows + Format::bytes(begin), view.pitch};
 }
 
 /// Elements of the piece that begins at `begin`, if there are `count` in all.
@@ -236,15 +239,15 @@ HWY_INLINE std::int64_t piece_length(std::int64_t begin, std::int64_t count) {
 }
 
 template <class Format, class Products>
-void pack_codes(const Panel& panel, std::int64_t begin, std::int64_t count, std::byte* to) {
+void pack_codes(const MatrixView& view, std::int64_t begin, std::int64_t count, std::byte* to) {
     using Packer = CodePacker<Format, Products>;
     constexpr std::size_t kMostBytes = Format::bytes(Packer::kElements);
     Packer packer(to);
     for (std::int64_t i = 0; i < count; i += Packer::kElements) {
-        const StripRows rows = rows_of<Format>(panel, begin + i);
+        const MicroPanelRows rows = rows_of<Format>(view, begin + i);
         const std::int64_t length = piece_length(i, count);
         const std::size_t size = Format::bytes(length);
-        if (panel.count >= kCodeRows) {
+        if (view.count >= kCodeRows) {
             const auto fetch = [&](int step) HWY_ATTR { fetch_step<kMostBytes>(rows, step); };
             if constexpr (kFetchesBeside<Format>) {
                 packer.pack(rows, i, length, fetch);
@@ -255,7 +258,7 @@ void pack_codes(const Panel& panel, std::int64_t begin, std::int64_t count, std:
             continue;
         }
         std::byte filled[kCodeRows * kMostBytes] = {};  // rows that are not there are zeros
-        for (std::int64_t r = 0; r < panel.count; ++r) {
+        for (std::int64_t r = 0; r < view.count; ++r) {
             std::memcpy(filled + static_cast<std::size_t>(r) * kMostBytes, rows.row(r), size);
         }
         packer.pack({filled, kMostBytes}, i, length);

@@ -5,9 +5,9 @@
 
 #include "backends/cpu/dot/block_lanes.hpp"
 #include "backends/cpu/dot/convert.hpp"
-#include "backends/cpu/dot/grid_formats.hpp"
-#include "backends/cpu/dot/k_formats.hpp"
-#include "backends/cpu/dot/simple_formats.hpp"
+#include "backends/cpu/dot/formats/grid.hpp"
+#include "backends/cpu/dot/formats/k.hpp"
+#include "backends/cpu/dot/formats/simple.hpp"
 
 /// Rows of blocks as f32, by way of the dot products' unpacked blocks. The arithmetic is that of
 /// the codecs, operation for operation, and so are the bits.
@@ -67,9 +67,7 @@ HWY_INLINE void put_units(const std::int8_t (&numbers)[16], float unit, float (&
     for_floats(Codes(), hn::Load(Codes(), numbers), 0, put);
 }
 
-/// `kInVectors`: all scales are multiplied at once, by way of memory. That pays but for iq4_xs, the
-/// scales of which stay in registers otherwise.
-template <class Format, bool kInVectors = true>
+template <class Format>
 void decode_super_exactly(const void* blocks, float* y, std::int64_t n) {
     const auto* block = static_cast<const std::byte*>(blocks);
     const Format format;
@@ -77,64 +75,29 @@ void decode_super_exactly(const void* blocks, float* y, std::int64_t n) {
         SuperScales scales;
         HWY_ALIGN float factors[16], minima[16];  // of sixteen elements each
         format.scales(block, scales);
-        if constexpr (kInVectors) put_units(scales.scales, scales.d, factors);
+        put_units(scales.scales, scales.d, factors);
         if constexpr (Format::kHasMinima) put_units(scales.minima, -scales.dmin, minima);
         for (int part = 0; part < Format::kParts; ++part) {
             format.codes(block, part, [&](int slot, CodeVec codes) HWY_ATTR {
                 const int group = Format::group(part, slot);
-                const float factor = kInVectors
-                                         ? factors[group]
-                                         : scales.d * static_cast<float>(scales.scales[group]);
                 if constexpr (Format::kHasMinima) {
-                    put_sums(codes, factor, minima[group], y + 16 * group);
+                    put_sums(codes, factors[group], minima[group], y + 16 * group);
                 } else {
-                    put_products(codes, factor, y + 16 * group);
+                    put_products(codes, factors[group], y + 16 * group);
                 }
             });
         }
     }
 }
 
-struct DecodeEntry {
-    Type type;
-    DecodeRow decode;
-};
-
-constexpr DecodeEntry kDecodeEntries[] = {
-    {GGML_TYPE_Q1_0, decode_simple<Q1_0>},
-    {GGML_TYPE_Q2_0, decode_simple<Q2_0>},
-    {GGML_TYPE_Q4_0, decode_simple<Q4_0>},
-    {GGML_TYPE_Q4_1, decode_simple<Q4_1>},
-    {GGML_TYPE_Q5_0, decode_simple<Q5_0>},
-    {GGML_TYPE_Q5_1, decode_simple<Q5_1>},
-    {GGML_TYPE_Q8_0, decode_simple<Q8_0>},
-    {GGML_TYPE_IQ4_NL, decode_simple<Iq4Nl>},
-    {GGML_TYPE_MXFP4, decode_simple<Mxfp4>},
-    {GGML_TYPE_NVFP4, decode_simple<Nvfp4>},
-    {GGML_TYPE_Q2_K, decode_super_exactly<Q2K>},
-    {GGML_TYPE_Q3_K, decode_super_exactly<Q3K>},
-    {GGML_TYPE_Q4_K, decode_super_exactly<Q4K>},
-    {GGML_TYPE_Q5_K, decode_super_exactly<Q5K>},
-    {GGML_TYPE_Q6_K, decode_super_exactly<Q6K>},
-    {GGML_TYPE_IQ4_XS, decode_super_exactly<Iq4Xs, false>},
-    {GGML_TYPE_TQ1_0, decode_super_exactly<Tq1>},
-    {GGML_TYPE_TQ2_0, decode_super_exactly<Tq2>},
-    {GGML_TYPE_IQ2_XXS, decode_super_exactly<Iq2Xxs>},
-    {GGML_TYPE_IQ2_XS, decode_super_exactly<Iq2Xs>},
-    {GGML_TYPE_IQ2_S, decode_super_exactly<Iq2S>},
-    {GGML_TYPE_IQ3_XXS, decode_super_exactly<Iq3Xxs>},
-    {GGML_TYPE_IQ3_S, decode_super_exactly<Iq3S>},
-    {GGML_TYPE_IQ1_S, decode_super_exactly<Iq1S>},
-    {GGML_TYPE_IQ1_M, decode_super_exactly<Iq1M>},
-};
-
 }  // namespace
 
 DecodeRow exact_decode(Type type) {
-    for (const DecodeEntry& entry : kDecodeEntries) {
-        if (entry.type == type) return entry.decode;
-    }
-    return nullptr;
+    const DecodeRow simple = find_by_type<DecodeRow, Family::simple>(
+        type, []<Type kType>() -> DecodeRow { return decode_simple<BlockFormat<kType> >; });
+    if (simple != nullptr) return simple;
+    return find_by_type<DecodeRow, Family::k, Family::grid>(
+        type, []<Type kType>() -> DecodeRow { return decode_super_exactly<BlockFormat<kType> >; });
 }
 
 #endif

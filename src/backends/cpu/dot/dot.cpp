@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/dot/convert.hpp"
+#include "backends/cpu/dot/types.hpp"
 #include "backends/cpu/type_traits.hpp"
 #include "quant/codec.hpp"
 
@@ -29,41 +29,22 @@ void dot_decoded(std::int64_t n, const void* x, const void* const* y, float* out
     }
 }
 
-struct DecodedEntry {
-    Type type;
-    DotColumns dot;
-};
-
-template <Type... kTypes>
-DotColumns find_decoded(Type type) {
-    static constexpr DecodedEntry kEntries[] = {{kTypes, dot_decoded<kTypes>}...};
-    for (const DecodedEntry& entry : kEntries) {
-        if (entry.type == type) return entry.dot;
-    }
-    return nullptr;
-}
-
 DotColumns decoded_dot_of(Type type) {
-    return find_decoded<
-        GGML_TYPE_Q1_0, GGML_TYPE_Q2_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
-        GGML_TYPE_Q5_1, GGML_TYPE_Q8_0, GGML_TYPE_MXFP4, GGML_TYPE_NVFP4, GGML_TYPE_IQ4_NL,
-        GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
-        GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0, GGML_TYPE_TQ2_0, GGML_TYPE_IQ1_S, GGML_TYPE_IQ1_M,
-        GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ3_S>(
-        type);
+    return find_by_type<DotColumns, Family::simple, Family::k, Family::grid>(
+        type, []<Type kType>() -> DotColumns { return dot_decoded<kType>; });
 }
 
 }  // namespace
 
 DotColumns dot_columns_of(Type type) {
-    for (const auto family : {plain_dot_of, simple_dot_of, k_dot_of, grid_dot_of, decoded_dot_of}) {
+    for (const auto family : {dot_plain_of, dot_simple_of, dot_k_of, dot_grid_of, decoded_dot_of}) {
         if (const DotColumns dot = family(type); dot != nullptr) return dot;
     }
     return nullptr;
 }
 
 DecodeRow decode_row_of(Type type) {
-    for (const auto family : {k_decode_of, grid_decode_of, exact_decode_of}) {
+    for (const auto family : {decode_k_of, decode_grid_of, exact_decode_of}) {
         if (const DecodeRow decode = family(type); decode != nullptr) return decode;
     }
     const quant::Codec* codec = quant::codec_of(type);

@@ -20,10 +20,10 @@ using DotColumns = void (*)(std::int64_t n, const void* x, const void* const* y,
 DotColumns dot_columns_of(Type type);
 
 // Each family's functions, in its own file; null for types of other families.
-DotColumns plain_dot_of(Type type);   ///< f32 f16 bf16
-DotColumns simple_dot_of(Type type);  ///< one scale for up to 32 elements
-DotColumns k_dot_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq1_0, tq2_0
-DotColumns grid_dot_of(Type type);    ///< iq1, iq2 and iq3 formats
+DotColumns dot_plain_of(Type type);   ///< f32 f16 bf16
+DotColumns dot_simple_of(Type type);  ///< one scale for up to 32 elements
+DotColumns dot_k_of(Type type);       ///< q2_K .. q6_K, iq4_xs, tq1_0, tq2_0
+DotColumns dot_grid_of(Type type);    ///< iq1, iq2 and iq3 formats
 
 /// Rows of blocks as f32, for products: the last bit may differ from what the codec gives.
 using DecodeRow = void (*)(const void* blocks, float* values, std::int64_t n);
@@ -32,7 +32,7 @@ using DecodeRow = void (*)(const void* blocks, float* values, std::int64_t n);
 DecodeRow decode_row_of(Type type);
 
 // Families that are faster at it than their codecs, by way of the dot product's unpacked blocks.
-DecodeRow k_decode_of(Type type);     ///< tq1_0
-DecodeRow grid_decode_of(Type type);  ///< iq1, iq2 and iq3 formats
+DecodeRow decode_k_of(Type type);     ///< tq1_0
+DecodeRow decode_grid_of(Type type);  ///< iq1, iq2 and iq3 formats
 
 }  // namespace heddle::cpu

@@ -26,7 +26,7 @@ struct Bf16 {
     std::uint16_t bits;
 };
 
-/// By the instruction, where every processor of the target has it.
+/// By the instruction, where every CPU of the target has it.
 HWY_INLINE float half_to_float(std::uint16_t bits) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
     return _cvtsh_ss(bits);

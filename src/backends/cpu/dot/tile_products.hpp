@@ -9,8 +9,8 @@
 
 #include <hwy/highway.h>
 
-#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
+#include "backends/cpu/dot/prefetch.hpp"
 #include "simd/opaque.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,7 +37,7 @@ constexpr int rows_beside(int columns) { return columns > 6 ? 3 : 4; }
 constexpr int kMostTileRows = 4;
 
 /// Elements of rows that are multiplied in one go. As much of a tile's columns stays in L1,
-/// so that the only ones to wait there are rows; the rows of a panel stay in L2. A
+/// so that the only ones to wait there are rows; the rows of a view stay in L2. A
 /// single lane adds up fewer: longer chains of sums would be less accurate.
 template <class T>
 constexpr std::int64_t kDepth = hn::MaxLanes(Lanes()) == 1 ? 512 : 2048 / sizeof(T);
@@ -50,7 +50,7 @@ struct Piece {
     std::int64_t count;     ///< of elements
 
     /// From elements of a row to others that will be needed later: asked for meanwhile, for a
-    /// piece of a row is too short for the processor to see where this leads.
+    /// piece of a row is too short for the CPU to see where this leads.
     std::size_t next;
 
     std::int64_t at;  ///< the first row's place in the results
@@ -185,7 +185,7 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
     for (; i < whole; i += step) {
         const std::byte* from = piece.rows + static_cast<std::size_t>(i) * sizeof(T);
         const TileRows rows{from, piece.pitch, 3 * piece.pitch};
-        for (int r = 0; r < kRows; ++r) fetch_soon(rows.at(r) + piece.next);
+        for (int r = 0; r < kRows; ++r) prefetch_l2(rows.at(r) + piece.next);
         const auto a0 = rows.template load<T, kHold>(lanes, 0);
         const auto a1 = rows.template load<T, kHold>(lanes, kRows > 1 ? 1 : 0);
         const auto a2 = rows.template load<T, kHold>(lanes, kRows > 2 ? 2 : 0);
@@ -242,7 +242,7 @@ void dot_tile(const Piece& piece, const float* const* columns, float* const* out
             opaque(far.first);
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) {
-                if (kFetch && r * kColumns / kRows == c) fetch_soon(far.at(r));
+                if (kFetch && r * kColumns / kRows == c) prefetch_l2(far.at(r));
             }
             HWY_UNROLL(4)
             for (int r = 0; r < kRows; ++r) sums[c][r] = hn::MulAdd(a[r], value, sums[c][r]);

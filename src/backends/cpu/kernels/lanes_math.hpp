@@ -12,7 +12,9 @@
 #include <hwy/highway.h>
 #include <math.h>  // the C functions: the inline ones of <cmath> would be compiled per instruction set
 
+#include "simd/look_up.hpp"
 #include "simd/opaque.hpp"
+#include "simd/powers.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -53,48 +55,6 @@ template <class D, class V>
 HWY_INLINE V bounded(D d, V x, float low, float high) {
     return at_most(d, at_least(d, x, low), high);
 }
-
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-/// x times 2^n, rounded once, whatever n is. Highway has no name for these instructions.
-HWY_INLINE hn::Vec512<float> times_power(hn::Vec512<float> x, hn::Vec512<float> n) {
-    return {_mm512_scalef_ps(x.raw, n.raw)};
-}
-HWY_INLINE hn::Vec256<float> times_power(hn::Vec256<float> x, hn::Vec256<float> n) {
-    return {_mm256_scalef_ps(x.raw, n.raw)};
-}
-template <std::size_t N>
-HWY_INLINE hn::Vec128<float, N> times_power(hn::Vec128<float, N> x, hn::Vec128<float, N> n) {
-    return {_mm_scalef_ps(x.raw, n.raw)};
-}
-
-/// x less the whole number below; 0 for infinity.
-inline constexpr int kFromBelow = 0x09;
-HWY_INLINE hn::Vec512<float> fraction_of(hn::Vec512<float> x) {
-    return {_mm512_reduce_ps(x.raw, kFromBelow)};
-}
-HWY_INLINE hn::Vec256<float> fraction_of(hn::Vec256<float> x) {
-    return {_mm256_reduce_ps(x.raw, kFromBelow)};
-}
-template <std::size_t N>
-HWY_INLINE hn::Vec128<float, N> fraction_of(hn::Vec128<float, N> x) {
-    return {_mm_reduce_ps(x.raw, kFromBelow)};
-}
-
-/// x = 2^n m with a whole number n and m from 1 to 2. n is minus infinity for 0, and infinity for
-/// infinity, where m is 1; m is NaN for negative x.
-HWY_INLINE hn::Vec512<float> exponent_of(hn::Vec512<float> x) { return {_mm512_getexp_ps(x.raw)}; }
-HWY_INLINE hn::Vec512<float> mantissa_of(hn::Vec512<float> x) {
-    return {_mm512_getmant_ps(x.raw, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan)};
-}
-
-/// Entries of a table by the lowest digits of `index`.
-HWY_INLINE hn::Vec512<float> look_up(const float (&table)[16], hn::Vec512<std::uint32_t> index) {
-    return {_mm512_permutexvar_ps(index.raw, _mm512_load_ps(table))};
-}
-HWY_INLINE hn::Vec512<float> look_up(const float (&table)[32], hn::Vec512<std::uint32_t> index) {
-    return {_mm512_permutex2var_ps(_mm512_load_ps(table), index.raw, _mm512_load_ps(table + 16))};
-}
-#endif
 
 /// What 2^t is computed with: 2^t = 2^n 2^r, with a whole number n and r from -1/2 to 1/2, or from
 /// 0 to 1 where there are instructions for that.

@@ -31,13 +31,6 @@ alignas(64) inline constexpr std::uint32_t kPowerTable[1 << kTableDigits] = {
 /// The least power of 2 that surely overflows: entries are small, so their exponents do not.
 inline constexpr float kOverflow = 129;
 
-/// Entries by the lowest digits of `index`; Highway's lookups want the others to be 0.
-HWY_INLINE hn::Vec512<std::uint32_t> look_up(hn::Vec512<std::uint32_t> index) {
-    const __m512i low = _mm512_load_si512(kPowerTable);
-    const __m512i high = _mm512_load_si512(kPowerTable + 16);
-    return {_mm512_permutex2var_epi32(low, index.raw, high)};
-}
-
 #elif HWY_TARGET == HWY_AVX2
 #define HEDDLE_HAS_POWER_TABLE 1
 
@@ -48,11 +41,6 @@ alignas(32) inline constexpr std::uint32_t kPowerTable[1 << kTableDigits] = {
     0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7, 0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7};
 
 inline constexpr float kOverflow = 128;  ///< whose exponent is that of infinity
-
-HWY_INLINE hn::Vec256<std::uint32_t> look_up(hn::Vec256<std::uint32_t> index) {
-    const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(kPowerTable));
-    return {_mm256_permutevar8x32_epi32(table, index.raw)};
-}
 
 #else
 #define HEDDLE_HAS_POWER_TABLE 0
@@ -97,7 +85,7 @@ HWY_INLINE V growth_of(D d, V x, const GrowthConstants& c) {
     // The digits of n stand in the lowest bits of `shifted`.
     const auto digits = hn::BitCast(du, shifted);
     const auto exponent = hn::ShiftLeft<23 - kTableDigits>(digits);
-    const V power = hn::BitCast(d, hn::Add(look_up(digits), exponent));
+    const V power = hn::BitCast(d, hn::Add(look_up(kPowerTable, digits), exponent));
 #if HWY_TARGET <= HWY_AVX3
     const V s = hn::MulAdd(x, k, hn::Sub(hn::Set(d, c.b), n));  // r + b; b - n is exact
     const V p = hn::MulAdd(s, s, hn::Set(d, c.q));

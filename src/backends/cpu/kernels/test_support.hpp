@@ -83,9 +83,9 @@ inline Demand demand_of(const Kernel& kernel, const Tensor& node, int threads) {
 /// Runs `node` with exactly `tasks` tasks, although so small a node would be given fewer: kernels
 /// are right for any number. Scratch grows with the tasks.
 inline Result<> run_node(const Tensor& node, int tasks) {
-    std::string_view reason;
-    const Kernel* kernel = choose_kernel(node, &reason);
-    if (kernel == nullptr) return invalid("declined: ", reason);
+    Objections why;
+    const Kernel* kernel = choose_kernel(node, &why);
+    if (kernel == nullptr) return invalid("declined: ", why.text_for(node));
     const Demand demand = demand_of(*kernel, node, tasks);
     const bool enough = demand.tasks >= tasks;
     return run_tasks(*kernel, node, tasks,
@@ -94,17 +94,17 @@ inline Result<> run_node(const Tensor& node, int tasks) {
 
 /// Runs `node` with as many tasks as its kernel asks for if it may have `threads`.
 inline Result<> run_demanded(const Tensor& node, int threads) {
-    std::string_view reason;
-    const Kernel* kernel = choose_kernel(node, &reason);
-    if (kernel == nullptr) return invalid("declined: ", reason);
+    Objections why;
+    const Kernel* kernel = choose_kernel(node, &why);
+    if (kernel == nullptr) return invalid("declined: ", why.text_for(node));
     const Demand demand = demand_of(*kernel, node, threads);
     return run_tasks(*kernel, node, demand.tasks, demand.scratch);
 }
 
 /// Why the node is declined; empty if it is not.
 inline std::string objection_to(const Tensor& node) {
-    std::string_view reason;
-    return choose_kernel(node, &reason) != nullptr ? "" : std::string(reason);
+    Objections why;
+    return choose_kernel(node, &why) != nullptr ? "" : why.text();
 }
 
 /// Calls `body()` once for each instruction set of this machine, with kernels in that form.

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/pool_cache.hpp"
-#include "backends/cpu/repack/strip_kernel.hpp"
+#include "backends/cpu/repack/repack_kernel.hpp"
 #include "backends/cpu/topology.hpp"
 #include "ggml-impl.h"
 
@@ -28,12 +28,14 @@ struct Repacking {
     static void run(void* context, int) { static_cast<Repacking*>(context)->work(); }
 
     void work() {
-        const std::int64_t strips = (rows + kRepackRows - 1) / kRepackRows;
+        const std::int64_t micro_panels = (rows + kRepackRows - 1) / kRepackRows;
         const std::size_t pitch = layout.block_size * static_cast<std::size_t>(blocks);
-        for (std::int64_t i = next++; i < strips * matrices; i = next++) {
-            const std::int64_t first = i % strips * kRepackRows;
-            const std::size_t at = static_cast<std::size_t>(i / strips * rows + first) * pitch;
-            repack_strip(layout, from + at, std::min(kRepackRows, rows - first), blocks, to + at);
+        for (std::int64_t i = next++; i < micro_panels * matrices; i = next++) {
+            const std::int64_t first = i % micro_panels * kRepackRows;
+            const std::size_t at =
+                static_cast<std::size_t>(i / micro_panels * rows + first) * pitch;
+            repack_micro_panel(layout, from + at, std::min(kRepackRows, rows - first), blocks,
+                               to + at);
         }
     }
 };

@@ -8,21 +8,14 @@
 #define HEDDLE_CPU_REPACK_BYTE_SUMS_HPP
 #endif
 
-#include "simd/byte_products.hpp"
-
-#undef HEDDLE_HAS_REPACK
-#if HEDDLE_HAS_BYTE_PRODUCTS && (!HWY_ARCH_X86 || HWY_TARGET <= HWY_AVX2)
-#define HEDDLE_HAS_REPACK 1
-#else
-#define HEDDLE_HAS_REPACK 0
-#endif
+#include "backends/cpu/repack/repacked_block.hpp"
+#include "simd/pair_products.hpp"
 
 #if HEDDLE_HAS_REPACK
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using ByteVec = hn::Vec<ByteLanes>;
 using WordVec = hn::Vec<WordLanes>;
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -48,21 +41,16 @@ struct PairedSum {
     static constexpr bool kIsSigned = false;
     static constexpr int kFit = 32767 / (2 * kMostCode * 128);
     static constexpr int kRun = kFit >= 8 ? 8 : kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
-    using Pairs = hn::ScalableTag<std::int16_t>;
 
     WordVec words;
-    hn::Vec<Pairs> pairs;
+    PairVec pairs;
 
-    HWY_INLINE PairedSum() : words(hn::Zero(WordLanes())), pairs(hn::Zero(Pairs())) {}
+    HWY_INLINE PairedSum() : words(hn::Zero(WordLanes())), pairs(hn::Zero(PairLanes())) {}
 
     /// `number` counts what has been added to this sum; there are 4 or 8 in all.
     HWY_INLINE void add(int number, ByteVec bytes, const std::int32_t* four) {
         const auto other = hn::Set(WordLanes(), *four);
-#if HWY_TARGET == HWY_AVX2
-        const hn::Vec<Pairs> products{_mm256_maddubs_epi16(bytes.raw, other.raw)};
-#else
-        const hn::Vec<Pairs> products{_mm512_maddubs_epi16(bytes.raw, other.raw)};
-#endif
+        const PairVec products = multiply_bytes(bytes, other);
         pairs = number % kRun == 0 ? products : hn::Add(pairs, products);
         if (number % kRun == kRun - 1) flush();
     }
@@ -74,12 +62,7 @@ struct PairedSum {
 
 private:
     HWY_INLINE void flush() {
-        const auto ones = hn::Set(Pairs(), 1);
-#if HWY_TARGET == HWY_AVX2
-        words = hn::Add(words, WordVec{_mm256_madd_epi16(pairs.raw, ones.raw)});
-#else
-        words = hn::Add(words, WordVec{_mm512_madd_epi16(pairs.raw, ones.raw)});
-#endif
+        words = hn::Add(words, multiply_pairs(pairs, hn::Set(PairLanes(), 1)));
     }
 };
 #endif
@@ -94,10 +77,9 @@ struct SignedSum {
 
     HWY_INLINE void add(int, ByteVec bytes, const std::int32_t* four) {
         // The sign goes to the other factor, which is never -128.
-        const auto other = hn::Set(WordLanes(), *four);
-        const auto pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(bytes.raw),
-                                                _mm256_sign_epi8(other.raw, bytes.raw));
-        words = hn::Add(words, WordVec{_mm256_madd_epi16(pairs, _mm256_set1_epi16(1))});
+        const auto other = hn::BitCast(CodeLanes(), hn::Set(WordLanes(), *four));
+        const PairVec pairs = multiply_bytes(hn::BitCast(CodeLanes(), bytes), other);
+        words = hn::Add(words, multiply_pairs(pairs, hn::Set(PairLanes(), 1)));
     }
     HWY_INLINE WordVec get(int) const { return words; }
 };

@@ -5,7 +5,8 @@ namespace {
 
 std::string_view objection_to_weights(const Tensor& a, const Tensor& b, const Tensor& y) {
     if (a.view_src != nullptr) return "views of repacked weights cannot be read";
-    if (!repack_kernel_of(a.type)) return "weights of this type are not repacked here";
+    if (!repack_kernel_of(a.type))
+        return "this CPU has no repacked layout for the type of the weights";
     if (a.ne[1] % kRepackRowStep != 0) return "rows of repacked weights come in eights";
     if (!is_contiguous(a) || a.ne[3] != 1) return "repacked weights are dense matrices";
     if (b.type != GGML_TYPE_F32 || b.nb[0] != sizeof(float)) return "b is not rows of dense f32";
@@ -35,20 +36,18 @@ void run(const Tensor& node, const Task& task) {
 
 }  // namespace
 
-std::span<const Kernel> repack_kernels() {
-    static const Kernel kernels[] = {{.name = "mul_mat_repacked",
-                                      .op = GGML_OP_MUL_MAT,
-                                      .objection = objection_to_product,
-                                      .run = run,
-                                      .demand = demand,
-                                      .reads_repacked = true},
-                                     {.name = "mul_mat_id_repacked",
+extern const Kernel kMulMatRepacked{.name = "mul_mat_repacked",
+                                    .op = GGML_OP_MUL_MAT,
+                                    .objection = objection_to_product,
+                                    .run = run,
+                                    .demand = demand,
+                                    .reads_repacked = true};
+
+extern const Kernel kMulMatIdRepacked{.name = "mul_mat_id_repacked",
                                       .op = GGML_OP_MUL_MAT_ID,
                                       .objection = objection_to_mixture,
                                       .run = run,
                                       .demand = demand,
-                                      .reads_repacked = true}};
-    return kernels;
-}
+                                      .reads_repacked = true};
 
 }  // namespace heddle::cpu

@@ -85,8 +85,8 @@ const RepackLayout* repack_layout_of(Type type) {
     return nullptr;
 }
 
-void repack_strip(const RepackLayout& layout, const std::byte* from, std::int64_t rows,
-                  std::int64_t blocks, std::byte* to) {
+void repack_micro_panel(const RepackLayout& layout, const std::byte* from, std::int64_t rows,
+                        std::int64_t blocks, std::byte* to) {
     const std::size_t pitch = layout.block_size * static_cast<std::size_t>(blocks);
     for (std::int64_t b = 0; b < blocks; ++b, from += layout.block_size) {
         layout.for_fields(b, [&](const RepackField& field) {
@@ -96,10 +96,10 @@ void repack_strip(const RepackLayout& layout, const std::byte* from, std::int64_
     }
 }
 
-void restore_blocks(const RepackLayout& layout, const std::byte* strip, std::int64_t rows,
+void restore_blocks(const RepackLayout& layout, const std::byte* micro_panel, std::int64_t rows,
                     std::int64_t row, std::int64_t first, std::int64_t count, std::byte* to) {
     const auto n = static_cast<std::size_t>(rows);
-    const std::byte* from = strip + static_cast<std::size_t>(first) * layout.block_size * n;
+    const std::byte* from = micro_panel + static_cast<std::size_t>(first) * layout.block_size * n;
     for (std::int64_t b = first; b < first + count; ++b, to += layout.block_size) {
         layout.for_fields(b, [&](const RepackField& field) {
             const std::byte* unit = from + static_cast<std::size_t>(row) * field.unit;
@@ -111,8 +111,8 @@ void restore_blocks(const RepackLayout& layout, const std::byte* strip, std::int
     }
 }
 
-void widen_strip(const RepackLayout& layout, const std::byte* from, std::int64_t count,
-                 std::byte* to) {
+void widen_micro_panel(const RepackLayout& layout, const std::byte* from, std::int64_t count,
+                       std::byte* to) {
     for (std::int64_t b = 0; b < count; ++b) {
         layout.for_fields(b, [&](const RepackField& field) {
             const std::size_t half = static_cast<std::size_t>(kRepackRowStep) * field.unit;

@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/kernels/products/strip_product.hpp"
+#include "backends/cpu/kernels/products/gemm_pieces.hpp"
 
 namespace heddle::cpu {
 namespace {
 
-constexpr std::int64_t kPieceStrips = 8;    ///< unpacked at a time, at most; they stay in cache
-constexpr std::int64_t kPiecesPerTask = 4;  ///< so that no task waits long for another
-constexpr std::int64_t kLeastStrips = 4;    ///< of a piece, unless some task would have none
+constexpr std::int64_t kPieceMicroPanels = 8;  ///< unpacked at a time, at most; they stay in cache
+constexpr std::int64_t kPiecesPerTask = 4;     ///< so that no task waits long for another
+constexpr std::int64_t kLeastMicroPanels = 4;  ///< of a piece, unless some task would have none
 
 constexpr std::size_t kUnpackedSize =
-    kPieceStrips * kRepackRows * (kRepackDepth / 32) * kMostRowBytes;
+    kPieceMicroPanels * kRepackRows * (kRepackDepth / 32) * kMostRowBytes;
 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
 
-/// Where the results of a strip and a tile go; what nobody wants goes to a place of its own.
+/// Where the results of a micro-panel and a tile go; what is not wanted goes to a place of its own.
 class Results {
 public:
     Results(float* const* columns, std::int64_t row, std::int64_t rows, int width, int wanted)
@@ -48,8 +48,8 @@ private:
     alignas(64) float spare_[kRepackColumns][kRepackRows] = {};
 };
 
-/// Memory for some blocks of a strip of eight rows made sixteen.
-struct WideStrip {
+/// Memory for some blocks of a micro-panel of eight rows made sixteen.
+struct WideMicroPanel {
     alignas(64) std::byte bytes[kRepackRows * kRepackDepth * 34 / 32];
 };
 
@@ -64,7 +64,7 @@ RepackProduct::RepackProduct(const Tensor& node)
       kernel_(repack_kernel_of(a_.type)),
       multiplier_(multiplier_of(a_.type)),
       depth_(a_.ne[0]),
-      strips_(parts_of(a_.ne[1], kRepackRows)),
+      micro_panels_(parts_of(a_.ne[1], kRepackRows)),
       matrices_(a_.ne[2]),
       columns_(ids_ != nullptr ? ids_->ne[0] * ids_->ne[1] : row_count(b_)) {}
 
@@ -74,10 +74,10 @@ Demand RepackProduct::demand(int threads) const {
                          static_cast<double>(std::max<std::int64_t>(matrices_, 1));
     const double flops =
         2.0 * static_cast<double>(columns_ * a_.ne[1]) * static_cast<double>(depth_);
-    const std::int64_t pieces = strips_ * used * parts_of(columns_, kRepackColumns);
+    const std::int64_t pieces = micro_panels_ * used * parts_of(columns_, kRepackColumns);
     Demand demand{.tasks = worthwhile_tasks(bytes, flops, pieces, threads),
                   .scratch = table_size() + tiles_size()};
-    if (columns_ > kNarrowTile) {  // no instruction set has strips for fewer
+    if (columns_ > kNarrowTile) {  // no instruction set has micro-panels for fewer
         demand.scratch += static_cast<std::size_t>(demand.tasks) * kUnpackedSize;
     }
     return demand;
@@ -134,7 +134,7 @@ std::int64_t RepackProduct::columns_of(const Task& task, std::int64_t matrix) co
 
 RepackProduct::Tiling RepackProduct::tiling_of(std::int64_t columns) const {
     const bool is_straight = columns <= kernel_.straight_columns;
-    const int most = is_straight ? kernel_.columns : kernel_.strips.columns;
+    const int most = is_straight ? kernel_.columns : kernel_.micro_panels.columns;
     return {columns, is_straight, most, parts_of(columns, most)};
 }
 
@@ -146,7 +146,7 @@ int RepackProduct::width_of(const Tiling& tiling, std::int64_t tile) const {
 
 std::size_t RepackProduct::tile_size(const Tiling& tiling, int width, std::int64_t count) const {
     if (tiling.is_straight) return kernel_.tile_bytes(count, width);
-    return kernel_.strips.column_strip_size(count);
+    return kernel_.micro_panels.column_micro_panel_size(count);
 }
 
 std::size_t RepackProduct::size_of(const Tiling& tiling, std::int64_t tiles) const {
@@ -190,7 +190,7 @@ void RepackProduct::put_tile(const Task& task, std::int64_t matrix, std::int64_t
         if (tiling.is_straight) {
             kernel_.put_column(prepared, count, to, width, c);
         } else {
-            kernel_.strips.put_column(prepared, count, to, c);
+            kernel_.micro_panels.put_column(prepared, count, to, c);
         }
     }
 }
@@ -218,40 +218,45 @@ void RepackProduct::put_tiles(const Task& task) const {
 
 // ---- pieces ------------------------------------------------------------------------------------
 
-std::int64_t RepackProduct::strip_rows(std::int64_t strip) const {
-    return std::min(kRepackRows, a_.ne[1] - strip * kRepackRows);
+std::int64_t RepackProduct::micro_panel_rows(std::int64_t micro_panel) const {
+    return std::min(kRepackRows, a_.ne[1] - micro_panel * kRepackRows);
 }
 
-const std::byte* RepackProduct::strip_at(std::int64_t matrix, std::int64_t strip,
-                                         std::int64_t begin) const {
-    return at(a_, 0, strip * kRepackRows, matrix) +
-           static_cast<std::size_t>(begin / layout_.block_elements * strip_rows(strip)) *
+const std::byte* RepackProduct::micro_panel_at(std::int64_t matrix, std::int64_t micro_panel,
+                                               std::int64_t begin) const {
+    return at(a_, 0, micro_panel * kRepackRows, matrix) +
+           static_cast<std::size_t>(begin / layout_.block_elements *
+                                    micro_panel_rows(micro_panel)) *
                layout_.block_size;
 }
 
-const std::byte* RepackProduct::whole_strip(std::int64_t matrix, std::int64_t strip, Range elements,
-                                            std::byte* wide) const {
-    const std::byte* rows = strip_at(matrix, strip, elements.begin);
-    if (strip_rows(strip) == kRepackRows) return rows;
-    widen_strip(layout_, rows, (elements.end - elements.begin) / layout_.block_elements, wide);
+const std::byte* RepackProduct::whole_micro_panel(std::int64_t matrix, std::int64_t micro_panel,
+                                                  Range elements, std::byte* wide) const {
+    const std::byte* rows = micro_panel_at(matrix, micro_panel, elements.begin);
+    if (micro_panel_rows(micro_panel) == kRepackRows) return rows;
+    widen_micro_panel(layout_, rows, (elements.end - elements.begin) / layout_.block_elements,
+                      wide);
     return wide;
 }
 
 RepackProduct::Cut RepackProduct::cut_for(const Tiling& tiling, int tasks) const {
     const std::int64_t tiles = tiling.tiles;
     if (tiling.is_straight && tiling.columns == 1 && tasks > 1) {
-        const std::int64_t strips = parts_of(strips_, tasks);
-        return {strips, 1, parts_of(strips_, strips), 1, strips / kStripsInTurns + 1};
+        const std::int64_t micro_panels = parts_of(micro_panels_, tasks);
+        return {micro_panels, 1, parts_of(micro_panels_, micro_panels), 1,
+                micro_panels / kInterleavedMicroPanels + 1};
     }
     const std::int64_t wanted = tasks > 1 ? kPiecesPerTask * tasks : 1;
-    const std::int64_t most = tiles > 1 ? kPieceStrips : strips_;
+    const std::int64_t most = tiles > 1 ? kPieceMicroPanels : micro_panels_;
     // A thread that goes on where it is in memory keeps what was prefetched.
-    const std::int64_t least = std::clamp<std::int64_t>(strips_ / tasks, 1, kLeastStrips);
+    const std::int64_t least =
+        std::clamp<std::int64_t>(micro_panels_ / tasks, 1, kLeastMicroPanels);
     Cut cut{};
-    cut.strips = std::clamp<std::int64_t>(strips_ / wanted, std::min(least, most), most);
-    cut.strip_pieces = parts_of(strips_, cut.strips);
+    cut.micro_panels =
+        std::clamp<std::int64_t>(micro_panels_ / wanted, std::min(least, most), most);
+    cut.micro_panel_pieces = parts_of(micro_panels_, cut.micro_panels);
     // Few rows and many columns: columns are shared out too.
-    const std::int64_t cuts = std::min(tiles, parts_of(wanted, cut.strip_pieces));
+    const std::int64_t cuts = std::min(tiles, parts_of(wanted, cut.micro_panel_pieces));
     cut.tiles = parts_of(tiles, std::max<std::int64_t>(cuts, 1));
     cut.tile_pieces = tiles > 0 ? parts_of(tiles, cut.tiles) : 0;
     cut.units = 1;
@@ -261,31 +266,31 @@ RepackProduct::Cut RepackProduct::cut_for(const Tiling& tiling, int tasks) const
 RepackProduct::Piece RepackProduct::piece_of(const Cut& cut, const Tiling& tiling,
                                              std::int64_t matrix, std::int64_t number) const {
     const std::int64_t unit = number % cut.units, piece = number / cut.units;
-    const std::int64_t strip = piece % cut.strip_pieces * cut.strips;
-    const std::int64_t tile = piece / cut.strip_pieces * cut.tiles;
+    const std::int64_t micro_panel = piece % cut.micro_panel_pieces * cut.micro_panels;
+    const std::int64_t tile = piece / cut.micro_panel_pieces * cut.tiles;
     return {matrix,
-            {strip, std::min(strip + cut.strips, strips_)},
+            {micro_panel, std::min(micro_panel + cut.micro_panels, micro_panels_)},
             {tile, std::min(tile + cut.tiles, tiling.tiles)},
-            cut.units == 1 ? Range{0, cut.strips} : Range{unit, unit + 1},
+            cut.units == 1 ? Range{0, cut.micro_panels} : Range{unit, unit + 1},
             unit == cut.units - 1};
 }
 
-std::int64_t RepackProduct::multiply_in_turns(const Piece& piece, const std::byte* column,
-                                              float* out) const {
-    const std::int64_t whole = std::min(piece.strips.end, a_.ne[1] / kRepackRows);
+std::int64_t RepackProduct::multiply_interleaved(const Piece& piece, const std::byte* column,
+                                                 float* out) const {
+    const std::int64_t whole = std::min(piece.micro_panels.end, a_.ne[1] / kRepackRows);
     const std::int64_t part =
-        std::max<std::int64_t>(whole - piece.strips.begin, 0) / kStripsInTurns;
+        std::max<std::int64_t>(whole - piece.micro_panels.begin, 0) / kInterleavedMicroPanels;
     for (std::int64_t i = piece.turns.begin; i < std::min(part, piece.turns.end); ++i) {
-        const std::byte* rows[kStripsInTurns];
-        float* to[kStripsInTurns];
-        for (int s = 0; s < kStripsInTurns; ++s) {
-            const std::int64_t strip = piece.strips.begin + s * part + i;
-            rows[s] = strip_at(piece.matrix, strip, 0);
-            to[s] = out + strip * kRepackRows;
+        const std::byte* rows[kInterleavedMicroPanels];
+        float* to[kInterleavedMicroPanels];
+        for (int s = 0; s < kInterleavedMicroPanels; ++s) {
+            const std::int64_t micro_panel = piece.micro_panels.begin + s * part + i;
+            rows[s] = micro_panel_at(piece.matrix, micro_panel, 0);
+            to[s] = out + micro_panel * kRepackRows;
         }
-        kernel_.multiply_in_turns(rows, column, depth_, to);
+        kernel_.multiply_interleaved(rows, column, depth_, to);
     }
-    return kStripsInTurns * part;
+    return kInterleavedMicroPanels * part;
 }
 
 void RepackProduct::multiply_tile(const Task& task, const Piece& piece, const Tiling& tiling,
@@ -297,17 +302,17 @@ void RepackProduct::multiply_tile(const Task& task, const Piece& piece, const Ti
     for (int c = 0; c < wanted; ++c) {
         out[c] = row_at<float>(node_, column_at(task, piece.matrix, first + c));
     }
-    const std::int64_t done = width == 1 ? multiply_in_turns(piece, columns, out[0]) : 0;
+    const std::int64_t done = width == 1 ? multiply_interleaved(piece, columns, out[0]) : 0;
     if (!piece.has_rest) return;
-    for (std::int64_t s = piece.strips.begin + done; s < piece.strips.end; ++s) {
-        Results results(out, s * kRepackRows, strip_rows(s), width, wanted);
+    for (std::int64_t s = piece.micro_panels.begin + done; s < piece.micro_panels.end; ++s) {
+        Results results(out, s * kRepackRows, micro_panel_rows(s), width, wanted);
         // All at once, unless there must be room for rows that are missing.
-        const bool is_whole = strip_rows(s) == kRepackRows;
+        const bool is_whole = micro_panel_rows(s) == kRepackRows;
         const std::int64_t step = is_whole ? depth_ : kRepackDepth;
-        WideStrip wide;
+        WideMicroPanel wide;
         for (std::int64_t begin = 0; begin < depth_; begin += step) {
             const Range part{begin, std::min(begin + step, depth_)};
-            const std::byte* rows = whole_strip(piece.matrix, s, part, wide.bytes);
+            const std::byte* rows = whole_micro_panel(piece.matrix, s, part, wide.bytes);
             results.take(begin > 0, [&](float* const* to, bool add) {
                 kernel_.multiply(rows, columns + kernel_.tile_bytes(begin, width),
                                  part.end - part.begin, width, to, add);
@@ -320,11 +325,12 @@ void RepackProduct::multiply_unpacked(const Task& task, const Piece& piece, cons
                                       const std::byte* tiles) const {
     std::byte* unpacked = task.scratch + table_size() + tiles_size() +
                           static_cast<std::size_t>(task.index) * kUnpackedSize;
-    const std::int64_t row = piece.strips.begin * kRepackRows;
-    const Panel panel{a_.type, strip_at(piece.matrix, piece.strips.begin, 0), a_.nb[1],
-                      std::min(piece.strips.end * kRepackRows, a_.ne[1]) - row, depth_};
+    const std::int64_t row = piece.micro_panels.begin * kRepackRows;
+    const MatrixView view{a_.type, micro_panel_at(piece.matrix, piece.micro_panels.begin, 0),
+                          a_.nb[1], std::min(piece.micro_panels.end * kRepackRows, a_.ne[1]) - row,
+                          depth_};
     multiply_piece(
-        kernel_.strips, panel, tiles,
+        kernel_.micro_panels, view, tiles,
         {piece.tiles.begin * tiling.most, std::min(piece.tiles.end * tiling.most, tiling.columns)},
         [&](std::int64_t c) {
             return row_at<float>(node_, column_at(task, piece.matrix, c)) + row;

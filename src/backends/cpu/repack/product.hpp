@@ -1,8 +1,8 @@
 #pragma once
 
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernel.hpp"
-#include "backends/cpu/repack/strip_kernel.hpp"
+#include "backends/cpu/repack/repack_kernel.hpp"
 
 namespace heddle::cpu {
 
@@ -19,24 +19,26 @@ public:
     void run(const Task& task) const;
 
 private:
-    /// Strips and tiles that go together. With one column some strips come in turns, each as far
-    /// into its part of the piece as the others: those parts are read as they lie in memory.
+    /// Micro-panels and tiles that go together. With a single column some micro-panels are
+    /// interleaved, each as far into its part of the piece as the others: those parts are read as
+    /// they lie in memory.
     struct Piece {
         std::int64_t matrix;
-        Range strips, tiles;
+        Range micro_panels, tiles;
         Range turns;    ///< that are to be done
-        bool has_rest;  ///< so are the strips that come in no turn
+        bool has_rest;  ///< so are the micro-panels that come in no turn
     };
-    /// How the strips and tiles of a matrix become pieces, and these what a task does at a time.
+    /// How the micro-panels and tiles of a matrix become pieces, and these what a task does at a
+    /// time.
     struct Cut {
-        std::int64_t strips, tiles;              ///< of a piece
-        std::int64_t strip_pieces, tile_pieces;  ///< of the matrix
-        std::int64_t units;                      ///< of a piece: its turns and the rest, or 1
-        std::int64_t count() const { return strip_pieces * tile_pieces * units; }
+        std::int64_t micro_panels, tiles;              ///< of a piece
+        std::int64_t micro_panel_pieces, tile_pieces;  ///< of the matrix
+        std::int64_t units;                            ///< of a piece: its turns and the rest, or 1
+        std::int64_t count() const { return micro_panel_pieces * tile_pieces * units; }
     };
 
-    /// How the columns of a matrix are laid out: in tiles for straight products, or in strips,
-    /// which are tiles that are all as wide.
+    /// How the columns of a matrix are laid out: in tiles for straight products, or in
+    /// micro-panels, which are tiles that are all as wide.
     struct Tiling {
         std::int64_t columns;
         bool is_straight;
@@ -70,26 +72,29 @@ private:
     /// One tile, straight from the repacked rows.
     void multiply_tile(const Task& task, const Piece& piece, const Tiling& tiling,
                        std::int64_t tile, const std::byte* columns) const;
-    /// The strips of a piece's turns with one column. Gives how many there are in all turns of the
-    /// piece; they are its first ones.
-    std::int64_t multiply_in_turns(const Piece& piece, const std::byte* column, float* out) const;
+    /// The micro-panels of a piece's turns with a single column. Gives how many there are in all
+    /// turns of the piece; they are its first ones.
+    std::int64_t multiply_interleaved(const Piece& piece, const std::byte* column,
+                                      float* out) const;
     /// All tiles, with rows that are unpacked before.
     void multiply_unpacked(const Task& task, const Piece& piece, const Tiling& tiling,
                            const std::byte* tiles) const;
 
-    std::int64_t strip_rows(std::int64_t strip) const;
+    std::int64_t micro_panel_rows(std::int64_t micro_panel) const;
     /// From element `begin` on.
-    const std::byte* strip_at(std::int64_t matrix, std::int64_t strip, std::int64_t begin) const;
-    /// Elements `begin` .. `begin + count` of a strip, made sixteen rows in `wide` if it has eight.
-    const std::byte* whole_strip(std::int64_t matrix, std::int64_t strip, Range elements,
-                                 std::byte* wide) const;
+    const std::byte* micro_panel_at(std::int64_t matrix, std::int64_t micro_panel,
+                                    std::int64_t begin) const;
+    /// Elements `begin` .. `begin + count` of a micro-panel, made sixteen rows in `wide` if it has
+    /// eight.
+    const std::byte* whole_micro_panel(std::int64_t matrix, std::int64_t micro_panel,
+                                       Range elements, std::byte* wide) const;
 
     const Tensor &node_, &a_, &b_;
     const Tensor* ids_;  ///< null: every column is multiplied with the only matrix
     const RepackLayout& layout_;
     const RepackKernel kernel_;
     const Multiplier multiplier_;
-    const std::int64_t depth_, strips_, matrices_, columns_;
+    const std::int64_t depth_, micro_panels_, matrices_, columns_;
 };
 
 }  // namespace heddle::cpu

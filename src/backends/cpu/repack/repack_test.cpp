@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels/test_support.hpp"
 #include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
-#include "backends/cpu/repack/strip_kernel.hpp"
+#include "backends/cpu/repack/repack_kernel.hpp"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
 #include "heddle/heddle.h"
@@ -94,11 +94,12 @@ TEST(CpuRepack, MultipliesEveryTypeWithAnyNumberOfColumns) {
     }
 }
 
-TEST(CpuRepack, MultipliesALastStripOfEightRowsAndLongRows) {
+TEST(CpuRepack, MultipliesALastMicroPanelOfEightRowsAndLongRows) {
     for (const Type type : kTypes) {
         SCOPED_TRACE(name_of(type));
         for (const std::int64_t columns : {1, 3, 9, 50}) {
-            for (const std::int64_t rows : {8, 40, 120}) {  // the last has strips for all ways
+            for (const std::int64_t rows :
+                 {8, 40, 120}) {  // the last has micro-panels for all ways
                 Workbench bench;
                 const Weights a(bench, type, {2304, rows, 1, 1});
                 Tensor* b = bench.random(GGML_TYPE_F32, {2304, columns, 1, 1});
@@ -108,8 +109,8 @@ TEST(CpuRepack, MultipliesALastStripOfEightRowsAndLongRows) {
     }
 }
 
-/// Each task has several turns, and strips that come in none.
-TEST(CpuRepack, MultipliesManyStripsWithOneColumn) {
+/// Each task has several turns, and micro-panels that come in none.
+TEST(CpuRepack, MultipliesManyMicroPanelsWithASingleColumn) {
     for (const Type type : kTypes) {
         SCOPED_TRACE(name_of(type));
         Workbench bench;
@@ -144,7 +145,8 @@ TEST(CpuRepack, GivesRowsBackAsTheyWere) {
     for (const Type type : kTypes) {
         SCOPED_TRACE(name_of(type));
         Workbench bench;
-        // Long rows are cut; the last strip has eight rows; blocks of odd number lie otherwise.
+        // Long rows are cut; the last micro-panel has eight rows; blocks of odd number lie
+        // otherwise.
         const Weights a(bench, type, {2048 + 768, 40, 1, 1});
         Tensor* ids = bench.numbers(GGML_TYPE_I32, {7, 1, 1, 1}, {0, 39, 15, 16, 33, 32, 0});
         const Tensor* plain = bench.node<ops::GetRows>({}, {a.plain, ids});
@@ -197,7 +199,7 @@ TEST(CpuRepack, MultipliesEachTokenWithItsExperts) {
             std::vector<double> chosen;
             for (std::int64_t i = 0; i < 2 * tokens; ++i) {
                 chosen.push_back(
-                    static_cast<double>((i * i + i / 3) % 4));  // nobody wants the last
+                    static_cast<double>((i * i + i / 3) % 4));  // the last is not wanted
             }
             Tensor* ids = bench.numbers(GGML_TYPE_I32, {2, tokens, 1, 1}, chosen);
             expect_same(bench, *bench.node<ops::MulMatId>({}, {a.plain, b, ids}),

@@ -1,6 +1,6 @@
 // Where the codes of repacked rows go: sinks that multiply them by a tile of columns, or store them
-// as the strips of dot/code_strips.hpp, for many columns. Included once per instruction set, inside
-// a file that is compiled by foreach_target.h.
+// as the micro-panels of dot/gemm_codes.hpp, for many columns. Included once per instruction
+// set, inside a file that is compiled by foreach_target.h.
 //
 // For 32 elements a tile of a few columns holds
 //     codes    [8][columns][4]
@@ -18,20 +18,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/dot/code_strips.hpp"
+#include "backends/cpu/dot/gemm_codes.hpp"
 #include "backends/cpu/repack/byte_sums.hpp"
-#include "backends/cpu/repack/strip_kernel.hpp"
+#include "backends/cpu/repack/repack_kernel.hpp"
 
 #if HEDDLE_HAS_REPACK
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using RowLanes = hn::ScalableTag<float>;
-using RowVec = hn::Vec<RowLanes>;
-
 constexpr int kLaneRows = static_cast<int>(hn::MaxLanes(RowLanes()));
-constexpr int kLaneGroups = kRepackRows / kLaneRows;  ///< vectors for the rows of a strip
+constexpr int kLaneGroups = kRepackRows / kLaneRows;  ///< vectors for the rows of a micro-panel
 
 /// Columns of the widest tile that is multiplied straight from repacked rows: as many as leave a
 /// few registers for unpacking. And how many columns are multiplied so, in several tiles.
@@ -42,15 +39,6 @@ constexpr int kStraightColumns = kNarrowTile;
 constexpr int kMediumColumns = 8, kTileColumns = 12;  // of 32
 constexpr int kStraightColumns = 4 * kTileColumns;
 #endif
-
-/// Calls `body` with the numbers below `kCount`, each a constant.
-template <int kCount, int kFirst = 0, class Body>
-HWY_INLINE void unrolled(const Body& body) {
-    if constexpr (kFirst < kCount) {
-        body(std::integral_constant<int, kFirst>());
-        unrolled<kCount, kFirst + 1>(body);
-    }
-}
 
 // ---- columns -----------------------------------------------------------------------------------
 
@@ -226,7 +214,7 @@ template <class Format, class Sum, int kColumns>
 using StraightSink = Multiplying<Format, Sum, kColumns>;
 #endif
 
-/// Keeps codes for later, in strips.
+/// Keeps codes for later, in micro-panels.
 template <class Format, class Products>
 struct Storing {
     CodePlace<Format, Products> to;  ///< of the block

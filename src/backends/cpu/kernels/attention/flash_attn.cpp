@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_rows.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_tiles.hpp"
@@ -15,7 +15,8 @@ std::string_view objection(const Tensor& node) {
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
     const Tensor *mask = node.src[3], *sinks = node.src[4];
     if (q.type != GGML_TYPE_F32) return "q is not f32";
-    if (dot_type_of(k.type) == GGML_TYPE_COUNT) return "keys of this type cannot be multiplied";
+    if (dot_type_of(k.type) == GGML_TYPE_COUNT)
+        return "there is no dot product for the type of the keys";
     const bool is_plain =
         v.type == GGML_TYPE_F32 || v.type == GGML_TYPE_F16 || v.type == GGML_TYPE_BF16;
     if (!is_plain && quant::codec_of(v.type) == nullptr)

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/cpu/dot/simple_formats.hpp"
-#include "backends/cpu/dot/strip_lanes.hpp"
+#include "backends/cpu/dot/formats/simple.hpp"
+#include "backends/cpu/dot/micro_panel_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_words.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
@@ -18,14 +18,14 @@
 /// exact, need no adding up across lanes, and are scaled for all keys at once.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-#if !HEDDLE_HAS_STRIPS
+#if !HEDDLE_HAS_MICRO_PANELS
 
 CodeScorer code_scorer(Type) { return {}; }
 
 #else
 namespace {
 
-constexpr hn::Repartition<std::uint8_t, decltype(kLanes)> kBytes;
+constexpr hn::Repartition<std::uint8_t, decltype(kLanes)> kKeyBytes;
 constexpr std::int64_t kRows = kVector;  // that are multiplied at once
 
 // ---- queries -----------------------------------------------------------------------------------
@@ -90,17 +90,18 @@ HWY_INLINE void multiply_codes(Codes codes, const Query* const* query, int pair,
 
 /// The sums of products of a block of each key.
 template <class Format, class Products, int kQueries>
-HWY_INLINE void multiply_blocks(StripRows rows, const Query* const* query, V (&out)[kQueries]) {
+HWY_INLINE void multiply_blocks(MicroPanelRows rows, const Query* const* query,
+                                V (&out)[kQueries]) {
     Ints first[4], second[4], sums[kQueries], rest[kQueries];
     load_transposed(kSums, rows + Format::load_at(0), first);
     if constexpr (Format::kLoads == 2) load_transposed(kSums, rows + Format::load_at(1), second);
     unrolled<kQueries>([&](auto q) HWY_ATTR { sums[q] = rest[q] = hn::Zero(kSums); });
     unrolled<4>([&](auto w) HWY_ATTR {
-        const hn::RebindToSigned<decltype(kBytes)> codes;
+        const hn::RebindToSigned<decltype(kKeyBytes)> codes;
         auto low = hn::Zero(codes), high = low;
-        const auto bytes = hn::BitCast(kBytes, first[w]);
+        const auto bytes = hn::BitCast(kKeyBytes, first[w]);
         if constexpr (Format::kLoads == 2) {
-            Format::decode(low, high, bytes, hn::BitCast(kBytes, second[w]));
+            Format::decode(low, high, bytes, hn::BitCast(kKeyBytes, second[w]));
         } else {
             Format::decode(low, high, bytes);
         }
@@ -112,7 +113,7 @@ HWY_INLINE void multiply_blocks(StripRows rows, const Query* const* query, V (&o
 
 /// A half of each row as f32.
 template <class Get>
-HWY_INLINE V halves_of(StripRows rows, Get get) {
+HWY_INLINE V halves_of(MicroPanelRows rows, Get get) {
     HWY_ALIGN F16 halves[kRows];
     HWY_UNROLL(16)
     for (std::int64_t r = 0; r < kRows; ++r) halves[r] = get(rows.row(r));
@@ -121,7 +122,7 @@ HWY_INLINE V halves_of(StripRows rows, Get get) {
 
 /// The products of `kRows` keys.
 template <class Format, class Products, int kQueries>
-HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* const* queries,
+HWY_INLINE void score_keys(MicroPanelRows rows, std::int64_t depth, const std::byte* const* queries,
                            bool is_alone, float (&out)[kQueries][kRows]) {
     V totals[kQueries], sums[kQueries];
     const Query* query[kQueries];
@@ -156,7 +157,7 @@ HWY_INLINE void score_keys(StripRows rows, std::int64_t depth, const std::byte* 
 }
 
 template <class Format, class Products, int kQueries>
-void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
+void score_block(const MatrixView& block, const std::byte* const* queries, float* const* out,
                  std::int64_t first, bool is_alone) {
     // The last keys are taken together with some that are done. If there are not enough, each
     // stands for all lanes.
@@ -164,8 +165,8 @@ void score_block(const Panel& block, const std::byte* const* queries, float* con
     const bool is_short = back > first;
     for (std::int64_t j = 0; j < block.count; j += is_short ? 1 : kRows) {
         const std::int64_t from = is_short ? j : -back;
-        const StripRows rows{block.rows + from * static_cast<std::int64_t>(block.pitch),
-                             is_short ? 0 : block.pitch};
+        const MicroPanelRows rows{block.rows + from * static_cast<std::int64_t>(block.pitch),
+                                  is_short ? 0 : block.pitch};
         HWY_ALIGN float results[kQueries][kRows];
         score_keys<Format, Products>(rows, block.depth, queries, is_alone, results);
         for (int q = 0; q < kQueries; ++q) {
@@ -180,10 +181,10 @@ void score_block(const Panel& block, const std::byte* const* queries, float* con
 }
 
 template <class Format, class Products>
-void score_codes(const Panel& panel, std::span<const HeadScores> heads, int queries,
+void score_codes(const MatrixView& view, std::span<const HeadScores> heads, int queries,
                  const Ahead& ahead) {
-    for_blocks(panel, heads, kRows, queries, ahead,
-               [&](auto number, const Panel& block, const HeadScores& head, int q,
+    for_blocks(view, heads, kRows, queries, ahead,
+               [&](auto number, const MatrixView& block, const HeadScores& head, int q,
                    std::int64_t first) HWY_ATTR {
                    score_block<Format, Products, number>(block, head.queries + q, head.scores + q,
                                                          first, heads.size() == 1);
@@ -199,10 +200,10 @@ CodeScorer scorer() {
 }  // namespace
 
 CodeScorer code_scorer(Type type) {
-    if (type == GGML_TYPE_Q8_0) return scorer<Q8_0>();
-    if (type == GGML_TYPE_Q4_0) return scorer<Q4_0>();
-    if (type == GGML_TYPE_Q4_1) return scorer<Q4_1>();
-    if (type == GGML_TYPE_IQ4_NL) return scorer<Iq4Nl>();
+    if (type == GGML_TYPE_Q8_0) return scorer<BlockFormat<GGML_TYPE_Q8_0> >();
+    if (type == GGML_TYPE_Q4_0) return scorer<BlockFormat<GGML_TYPE_Q4_0> >();
+    if (type == GGML_TYPE_Q4_1) return scorer<BlockFormat<GGML_TYPE_Q4_1> >();
+    if (type == GGML_TYPE_IQ4_NL) return scorer<BlockFormat<GGML_TYPE_IQ4_NL> >();
     return {};
 }
 

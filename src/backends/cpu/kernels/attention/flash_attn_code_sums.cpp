@@ -16,7 +16,7 @@
 /// times the scales of blocks, become whole numbers of 16 bits, for a few values at a time.
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-#if !HEDDLE_HAS_STRIPS
+#if !HEDDLE_HAS_MICRO_PANELS
 
 AddRows code_adder(Type) { return nullptr; }
 
@@ -134,7 +134,7 @@ HWY_INLINE void add_elements(Blocks blocks, std::int64_t b, std::int64_t offset,
 template <class Products, int kQueries>
 void add_values(Blocks blocks, std::int64_t depth, const float* const* weights, float* const* y) {
     // Weights for the next blocks are made before these are added: it takes long, but leaves the
-    // processor room for something else.
+    // CPU room for something else.
     CodedWeights coded[2];
     code_weights<kQueries>(blocks, 0, weights, coded[0]);
     for (std::int64_t b = 0; b < depth / 32; ++b) {
@@ -148,7 +148,7 @@ void add_values(Blocks blocks, std::int64_t depth, const float* const* weights, 
 }
 
 template <class Products, int kQueries>
-void add_block(const Panel& block, const float* const* weights, float* const* y,
+void add_block(const MatrixView& block, const float* const* weights, float* const* y,
                std::int64_t first) {
     const Q8Block* blocks[kValues];
     for (std::int64_t r = 0; r < kValues; ++r) {
@@ -167,13 +167,13 @@ void add_block(const Panel& block, const float* const* weights, float* const* y,
 }
 
 template <class Products>
-void add_codes(const Panel& panel, std::span<const HeadSums> heads, int queries,
+void add_codes(const MatrixView& view, std::span<const HeadSums> heads, int queries,
                const Ahead& ahead) {
-    for_blocks(panel, heads, kValues, queries, ahead,
-               [&](auto number, const Panel& block, const HeadSums& head, int q, std::int64_t first)
-                   HWY_ATTR {
-                       add_block<Products, number>(block, head.weights + q, head.sums + q, first);
-                   });
+    for_blocks(view, heads, kValues, queries, ahead,
+               [&](auto number, const MatrixView& block, const HeadSums& head, int q,
+                   std::int64_t first) HWY_ATTR {
+                   add_block<Products, number>(block, head.weights + q, head.sums + q, first);
+               });
 }
 
 }  // namespace

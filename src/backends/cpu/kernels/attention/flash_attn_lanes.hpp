@@ -15,9 +15,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/dot/fetch.hpp"
 #include "backends/cpu/dot/lanes.hpp"
+#include "backends/cpu/dot/prefetch.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
+#include "simd/unrolled.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
@@ -58,19 +59,9 @@ HWY_INLINE float element(const Q8Block* row, std::int64_t i) {
     return half_to_float(row[i / 32].scale) * static_cast<float>(row[i / 32].codes[i % 32]);
 }
 
-/// body(0), body(1), ... body(kCount - 1) with numbers that are known when it is compiled: arrays
-/// of vectors stay in registers, which they do not in all loops.
-template <int kCount, class Body>
-HWY_INLINE void unrolled(Body body) {
-    if constexpr (kCount > 0) {
-        unrolled<kCount - 1>(body);
-        body(std::integral_constant<int, kCount - 1>());
-    }
-}
-
 template <class T>
-const T* row_of(const Panel& panel, std::int64_t j) {
-    return reinterpret_cast<const T*>(panel.rows + static_cast<std::size_t>(j) * panel.pitch);
+const T* row_of(const MatrixView& view, std::int64_t j) {
+    return reinterpret_cast<const T*>(view.rows + static_cast<std::size_t>(j) * view.pitch);
 }
 
 /// Asks for rows ahead, a few cache lines in each of `steps` steps.
@@ -87,7 +78,7 @@ public:
     HWY_INLINE void go_on() {
         for (std::int64_t wanted = lines_; wanted > 0 && left_ > 0;) {
             const std::int64_t n = wanted < left_ ? wanted : left_;
-            for (const std::byte* end = at_ + n * kLine; at_ != end; at_ += kLine) fetch_soon(at_);
+            for (const std::byte* end = at_ + n * kLine; at_ != end; at_ += kLine) prefetch_l2(at_);
             wanted -= n;
             left_ -= n;
             if (left_ == 0) end_row();
@@ -126,19 +117,19 @@ private:
 /// heads, then for the next rows. `number` queries from q on are worked on together: four, two or
 /// one.
 template <class Head, class Use>
-HWY_INLINE void for_blocks(const Panel& panel, std::span<const Head> heads, std::int64_t step,
+HWY_INLINE void for_blocks(const MatrixView& view, std::span<const Head> heads, std::int64_t step,
                            int queries, const Ahead& ahead, Use use) {
     constexpr std::integral_constant<int, 1> one;
     constexpr std::integral_constant<int, 2> two;
     constexpr std::integral_constant<int, 4> four;
-    const std::int64_t blocks = (panel.count + step - 1) / step;
+    const std::int64_t blocks = (view.count + step - 1) / step;
     Asking asking(ahead, blocks * static_cast<std::int64_t>(heads.size()));
-    for (std::int64_t first = 0; first < panel.count; first += step) {
-        Panel block = panel;
-        block.count = panel.count - first < step ? panel.count - first : step;
+    for (std::int64_t first = 0; first < view.count; first += step) {
+        MatrixView block = view;
+        block.count = view.count - first < step ? view.count - first : step;
         for (const Head& head : heads) {
             asking.go_on();
-            block.rows = panel.rows + static_cast<std::size_t>(first) * panel.pitch + head.offset;
+            block.rows = view.rows + static_cast<std::size_t>(first) * view.pitch + head.offset;
             int q = 0;
             for (; q + 4 <= queries; q += 4) use(four, block, head, q, first);
             if (q + 2 <= queries) {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backends/cpu/dot/dot.hpp"
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
 #include "quant/codec.hpp"
 
@@ -298,7 +298,7 @@ private:
         return std::min(tile.begin + steps * kStep, tile.end);
     }
 
-    static Panel panel_of(const Tensor& t, const RowsAhead& rows) {
+    static MatrixView view_of(const Tensor& t, const RowsAhead& rows) {
         return {t.type, rows.rows, rows.pitch, rows.count, t.ne[0]};
     }
     std::size_t offset_of(const Tensor& t, std::int64_t i, std::int64_t Unit::*head) const {
@@ -311,16 +311,16 @@ private:
             heads[i] = rows_[i]->scores(offset_of(a_.k, i, &Unit::key_head));
         }
         const std::span<const HeadScores> used(heads, static_cast<std::size_t>(a_.span));
-        const Panel panel = panel_of(a_.k, keys);
-        if (steps_.score != nullptr) return steps_.score(panel, used, queries(), ahead);
-        for_decoded(
-            panel, used, ahead,
-            [&](const Panel& rows, const HeadScores& head, std::int64_t first, const Ahead& share) {
-                float* scores[kRowsUnit];
-                for (int q = 0; q < queries(); ++q) scores[q] = head.scores[q] + first;
-                const HeadScores one{0, head.queries, scores};
-                score_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
-            });
+        const MatrixView view = view_of(a_.k, keys);
+        if (steps_.score != nullptr) return steps_.score(view, used, queries(), ahead);
+        for_decoded(view, used, ahead,
+                    [&](const MatrixView& rows, const HeadScores& head, std::int64_t first,
+                        const Ahead& share) {
+                        float* scores[kRowsUnit];
+                        for (int q = 0; q < queries(); ++q) scores[q] = head.scores[q] + first;
+                        const HeadScores one{0, head.queries, scores};
+                        score_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
+                    });
     }
 
     /// False: no key counts.
@@ -333,39 +333,40 @@ private:
         }
         if (count == 0) return false;
         const std::span<const HeadSums> used(heads, count);
-        const Panel panel = panel_of(a_.v, values);
+        const MatrixView view = view_of(a_.v, values);
         if (steps_.add != nullptr) {
-            steps_.add(panel, used, queries(), ahead);
+            steps_.add(view, used, queries(), ahead);
             return true;
         }
-        for_decoded(
-            panel, used, ahead,
-            [&](const Panel& rows, const HeadSums& head, std::int64_t first, const Ahead& share) {
-                const float* weights[kRowsUnit];
-                for (int q = 0; q < queries(); ++q) weights[q] = head.weights[q] + first;
-                const HeadSums one{0, weights, head.sums};
-                add_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
-            });
+        for_decoded(view, used, ahead,
+                    [&](const MatrixView& rows, const HeadSums& head, std::int64_t first,
+                        const Ahead& share) {
+                        const float* weights[kRowsUnit];
+                        for (int q = 0; q < queries(); ++q) weights[q] = head.weights[q] + first;
+                        const HeadSums one{0, weights, head.sums};
+                        add_rows_of(GGML_TYPE_F32)(rows, {&one, 1}, queries(), share);
+                    });
         return true;
     }
 
     /// Calls use(rows, head, first, share) for a few rows of a head at a time, from number `first`
     /// on, as f32.
     template <class Head, class Use>
-    void for_decoded(const Panel& panel, std::span<const Head> heads, const Ahead& ahead, Use use) {
-        const DecodeRow decode = decode_row_of(panel.type);
+    void for_decoded(const MatrixView& view, std::span<const Head> heads, const Ahead& ahead,
+                     Use use) {
+        const DecodeRow decode = decode_row_of(view.type);
         const auto count = static_cast<std::int64_t>(heads.size());
-        const std::int64_t calls = (panel.count + kDecodedRows - 1) / kDecodedRows * count;
+        const std::int64_t calls = (view.count + kDecodedRows - 1) / kDecodedRows * count;
         for (std::int64_t call = 0; call < calls; ++call) {
             const Head& head = heads[static_cast<std::size_t>(call % count)];
             const std::int64_t first = call / count * kDecodedRows;
-            const std::byte* from = panel.rows + head.offset;
-            Panel rows{GGML_TYPE_F32, reinterpret_cast<const std::byte*>(decoded_),
-                       static_cast<std::size_t>(panel.depth) * sizeof(float),
-                       std::min(kDecodedRows, panel.count - first), panel.depth};
+            const std::byte* from = view.rows + head.offset;
+            MatrixView rows{GGML_TYPE_F32, reinterpret_cast<const std::byte*>(decoded_),
+                            static_cast<std::size_t>(view.depth) * sizeof(float),
+                            std::min(kDecodedRows, view.count - first), view.depth};
             for (std::int64_t r = 0; r < rows.count; ++r) {
-                decode(from + static_cast<std::size_t>(first + r) * panel.pitch,
-                       decoded_ + r * panel.depth, panel.depth);
+                decode(from + static_cast<std::size_t>(first + r) * view.pitch,
+                       decoded_ + r * view.depth, view.depth);
             }
             use(rows, head, first,
                 Ahead{share_of(ahead.first, call, calls), share_of(ahead.second, call, calls)});

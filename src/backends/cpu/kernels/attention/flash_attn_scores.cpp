@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "backends/cpu/dot/strip_lanes.hpp"
+#include "backends/cpu/dot/micro_panel_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
 #include "simd/opaque.hpp"
@@ -20,10 +20,10 @@ namespace {
 /// Rows that all heads see before they go on: they stay in L1.
 constexpr std::int64_t kBlockRows = 8;
 
-#if !HEDDLE_HAS_STRIPS
+#if !HEDDLE_HAS_MICRO_PANELS
 
 template <class T, int kQueries>
-void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
+void score_block(const MatrixView& block, const std::byte* const* queries, float* const* out,
                  std::int64_t first) {
     const hn::ScalableTag<float> lanes;
     const auto step = static_cast<std::int64_t>(hn::Lanes(lanes));
@@ -78,11 +78,12 @@ HWY_INLINE void store_sums(const V* v, float* to) {
 
 /// What registers hold.
 template <int kQueries>
-constexpr int kRowsAtOnce = kStripWidth == 12 ? (kQueries == 1 ? 8 : 4) : (kQueries <= 2 ? 4 : 2);
+constexpr int kRowsAtOnce = kMicroPanelWidth == 12 ? (kQueries == 1 ? 8 : 4)
+                                                   : (kQueries <= 2 ? 4 : 2);
 
 /// The products of up to `kRows` rows, from row `j` of the block on.
 template <class T, int kQueries, int kRows>
-HWY_INLINE void score_few(const Panel& block, std::int64_t j, const std::byte* const* queries,
+HWY_INLINE void score_few(const MatrixView& block, std::int64_t j, const std::byte* const* queries,
                           float* const* out, std::int64_t first) {
     constexpr int kSums = kQueries * kRows;
     const bool is_whole = j + kRows <= block.count;
@@ -145,8 +146,8 @@ HWY_INLINE void score_few(const Panel& block, std::int64_t j, const std::byte* c
 }
 
 template <class T, int kQueries>
-HWY_INLINE void score_block(const Panel& block, const std::byte* const* queries, float* const* out,
-                            std::int64_t first) {
+HWY_INLINE void score_block(const MatrixView& block, const std::byte* const* queries,
+                            float* const* out, std::int64_t first) {
     constexpr int kRows = kRowsAtOnce<kQueries>;
     for (std::int64_t j = 0; j < block.count; j += kRows) {
         score_few<T, kQueries, kRows>(block, j, queries, out, first);
@@ -156,11 +157,11 @@ HWY_INLINE void score_block(const Panel& block, const std::byte* const* queries,
 #endif
 
 template <class T>
-void score_rows(const Panel& panel, std::span<const HeadScores> heads, int queries,
+void score_rows(const MatrixView& view, std::span<const HeadScores> heads, int queries,
                 const Ahead& ahead) {
     for_blocks(
-        panel, heads, kBlockRows, queries, ahead,
-        [&](auto number, const Panel& block, const HeadScores& head, int q, std::int64_t first)
+        view, heads, kBlockRows, queries, ahead,
+        [&](auto number, const MatrixView& block, const HeadScores& head, int q, std::int64_t first)
             HWY_ATTR { score_block<T, number>(block, head.queries + q, head.scores + q, first); });
 }
 

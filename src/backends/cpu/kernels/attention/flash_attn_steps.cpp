@@ -10,13 +10,13 @@
 #include <limits>
 
 #include "backends/cpu/dot/dot.hpp"
-#include "backends/cpu/dot/strip_lanes.hpp"
+#include "backends/cpu/dot/micro_panel_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
-#if !HEDDLE_HAS_STRIPS
+#if !HEDDLE_HAS_MICRO_PANELS
 
 TileSteps steps() { return {}; }
 
@@ -26,41 +26,43 @@ namespace {
 constexpr hn::ScalableTag<float> kLanes;
 using V = hn::Vec<decltype(kLanes)>;
 constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
-constexpr std::int64_t kStrip = 2 * kVector;
-static_assert(kStrip <= kMostStripQueries && kTileKeys % (kStripWidth / 3) == 0);
-static_assert(kTilePiece % (kStripWidth / 3) == 0);
+constexpr std::int64_t kMicroPanel = 2 * kVector;
+static_assert(kMicroPanel <= kMostMicroPanelQueries && kTileKeys % (kMicroPanelWidth / 3) == 0);
+static_assert(kTilePiece % (kMicroPanelWidth / 3) == 0);
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// ---- strips and tiles --------------------------------------------------------------------------
+// ---- micro-panels and tiles ---------------------------------------------------------------------
 
 template <class T>
-void pack(const T* const* rows, std::int64_t count, float factor, float* strip) {
+void pack(const T* const* rows, std::int64_t count, float factor, float* micro_panel) {
     const hn::FixedTag<float, 4> four;
     const auto f = hn::Set(four, factor);
-    for (std::int64_t r = 0; r < kStrip; r += 4) {
+    for (std::int64_t r = 0; r < kMicroPanel; r += 4) {
         const T* const* row = rows + r;
         std::int64_t i = 0;
         for (; i + 4 <= count; i += 4) {
-            store_transposed(
-                four, hn::Mul(load_f32(four, row[0] + i), f),
-                hn::Mul(load_f32(four, row[1] + i), f), hn::Mul(load_f32(four, row[2] + i), f),
-                hn::Mul(load_f32(four, row[3] + i), f), strip + i * kStrip + r, kStrip);
+            store_transposed(four, hn::Mul(load_f32(four, row[0] + i), f),
+                             hn::Mul(load_f32(four, row[1] + i), f),
+                             hn::Mul(load_f32(four, row[2] + i), f),
+                             hn::Mul(load_f32(four, row[3] + i), f),
+                             micro_panel + i * kMicroPanel + r, kMicroPanel);
         }
         for (; i < count; ++i) {
-            for (int k = 0; k < 4; ++k) strip[i * kStrip + r + k] = to_float(row[k][i]) * factor;
+            for (int k = 0; k < 4; ++k)
+                micro_panel[i * kMicroPanel + r + k] = to_float(row[k][i]) * factor;
         }
     }
 }
 
-void pack_queries(const float* const* rows, std::int64_t count, float factor, float* strip) {
-    pack(rows, count, factor, strip);
+void pack_queries(const float* const* rows, std::int64_t count, float factor, float* micro_panel) {
+    pack(rows, count, factor, micro_panel);
 }
 
-void pack_masks(const std::uint16_t* const* rows, std::int64_t count, float* strip) {
-    const F16* halves[kStrip];
-    for (int r = 0; r < kStrip; ++r) halves[r] = reinterpret_cast<const F16*>(rows[r]);
-    pack(halves, count, 1.0f, strip);
+void pack_masks(const std::uint16_t* const* rows, std::int64_t count, float* micro_panel) {
+    const F16* halves[kMicroPanel];
+    for (int r = 0; r < kMicroPanel; ++r) halves[r] = reinterpret_cast<const F16*>(rows[r]);
+    pack(halves, count, 1.0f, micro_panel);
 }
 
 /// One row of a tile; returns `strange`, made NaN by anything that is not finite.
@@ -84,7 +86,7 @@ HWY_INLINE V widen_row(const T* from, std::int64_t width, float* to, V strange) 
     return strange;
 }
 
-/// In caches rows of a head are far apart, which no processor foresees.
+/// In caches rows of a head are far apart, which no CPU foresees.
 constexpr std::int64_t kAhead = 8;
 
 HWY_INLINE void ask_for(const std::byte* row, std::size_t size) {
@@ -122,7 +124,7 @@ bool widen(Type type, const std::byte* rows, std::size_t pitch, std::int64_t cou
 // ---- products ----------------------------------------------------------------------------------
 
 /// out[c] = factor * out[c] + the sum of a[i] * b[i * kNext + c * kAside], for all i below `depth`;
-/// a and out are strips. Without factors out is not read.
+/// a and out are micro-panels. Without factors out is not read.
 template <int kColumns, int kVectors, std::int64_t kNext, std::int64_t kAside>
 HWY_INLINE void multiply_columns(const float* a, const float* b, std::int64_t depth,
                                  const float* factors, float* out) {
@@ -133,11 +135,11 @@ HWY_INLINE void multiply_columns(const float* a, const float* b, std::int64_t de
         for (int v = 0; v < kVectors; ++v) {
             sums[c][v] = hn::Zero(kLanes);
             if (factors == nullptr) continue;
-            sums[c][v] = hn::Mul(hn::LoadU(kLanes, out + c * kStrip + v * kVector),
+            sums[c][v] = hn::Mul(hn::LoadU(kLanes, out + c * kMicroPanel + v * kVector),
                                  hn::LoadU(kLanes, factors + v * kVector));
         }
     }
-    for (std::int64_t i = 0; i < depth; ++i, a += kStrip, b += kNext) {
+    for (std::int64_t i = 0; i < depth; ++i, a += kMicroPanel, b += kNext) {
         const V a0 = hn::LoadU(kLanes, a);
         const V a1 = kVectors > 1 ? hn::LoadU(kLanes, a + kVector) : a0;
         HWY_UNROLL(12)
@@ -151,7 +153,7 @@ HWY_INLINE void multiply_columns(const float* a, const float* b, std::int64_t de
     for (int c = 0; c < kColumns; ++c) {
         HWY_UNROLL(2)
         for (int v = 0; v < kVectors; ++v) {
-            hn::StoreU(sums[c][v], kLanes, out + c * kStrip + v * kVector);
+            hn::StoreU(sums[c][v], kLanes, out + c * kMicroPanel + v * kVector);
         }
     }
 }
@@ -160,56 +162,57 @@ HWY_INLINE void multiply_columns(const float* a, const float* b, std::int64_t de
 template <int kVectors, std::int64_t kNext, std::int64_t kAside>
 void multiply(const float* a, const float* b, std::int64_t depth, std::int64_t columns,
               const float* factors, float* out) {
-    constexpr int kThird = kStripWidth / 3;
+    constexpr int kThird = kMicroPanelWidth / 3;
     std::int64_t c = 0;
-    for (; c + kStripWidth <= columns; c += kStripWidth) {
-        multiply_columns<kStripWidth, kVectors, kNext, kAside>(a, b + c * kAside, depth, factors,
-                                                               out + c * kStrip);
+    for (; c + kMicroPanelWidth <= columns; c += kMicroPanelWidth) {
+        multiply_columns<kMicroPanelWidth, kVectors, kNext, kAside>(a, b + c * kAside, depth,
+                                                                    factors, out + c * kMicroPanel);
     }
     if (c + kThird < columns) {
         multiply_columns<2 * kThird, kVectors, kNext, kAside>(a, b + c * kAside, depth, factors,
-                                                              out + c * kStrip);
+                                                              out + c * kMicroPanel);
         c += 2 * kThird;
     }
     if (c < columns) {
         multiply_columns<kThird, kVectors, kNext, kAside>(a, b + c * kAside, depth, factors,
-                                                          out + c * kStrip);
+                                                          out + c * kMicroPanel);
     }
 }
 
-void score(const StripState& state, const float* queries, const float* keys, std::int64_t count,
-           std::int64_t depth, float* scores) {
-    HWY_ALIGN float ones[kStrip];
+void score(const MicroPanelState& state, const float* queries, const float* keys,
+           std::int64_t count, std::int64_t depth, float* scores) {
+    HWY_ALIGN float ones[kMicroPanel];
     for (float& one : ones) one = 1;
     const auto product =
         state.vectors == 1 ? multiply<1, 1, kTilePitch> : multiply<2, 1, kTilePitch>;
     for (std::int64_t begin = 0; begin < depth; begin += kTilePiece) {
         const std::int64_t length = depth - begin < kTilePiece ? depth - begin : kTilePiece;
-        product(queries + begin * kStrip, keys, length, count, begin > 0 ? ones : nullptr, scores);
+        product(queries + begin * kMicroPanel, keys, length, count, begin > 0 ? ones : nullptr,
+                scores);
         keys += kTileKeys * kTilePitch;
     }
 }
 
-void add_values(const StripState& state, const float* weights, const float* values,
+void add_values(const MicroPanelState& state, const float* weights, const float* values,
                 std::int64_t count, std::int64_t width, float* sums) {
     const auto product =
         state.vectors == 1 ? multiply<1, kTilePitch, 1> : multiply<2, kTilePitch, 1>;
     for (std::int64_t begin = 0; begin < width; begin += kTilePiece) {
         const std::int64_t length = width - begin < kTilePiece ? width - begin : kTilePiece;
-        product(weights, values, count, length, state.factor, sums + begin * kStrip);
+        product(weights, values, count, length, state.factor, sums + begin * kMicroPanel);
         values += kTileKeys * kTilePitch;
     }
 }
 
-void add_strange_values(const StripState& state, const float* weights, const float* values,
+void add_strange_values(const MicroPanelState& state, const float* weights, const float* values,
                         std::int64_t count, std::int64_t width, float* sums) {
     const auto zero = hn::Zero(kLanes);
-    for (std::int64_t d = 0; d < width; ++d, sums += kStrip) {
+    for (std::int64_t d = 0; d < width; ++d, sums += kMicroPanel) {
         const float* value = values + d / kTilePiece * kTileKeys * kTilePitch + d % kTilePiece;
-        for (std::int64_t at = 0; at < kStrip; at += kVector) {
+        for (std::int64_t at = 0; at < kMicroPanel; at += kVector) {
             V sum = hn::Mul(hn::LoadU(kLanes, sums + at), hn::LoadU(kLanes, state.factor + at));
             for (std::int64_t j = 0; j < count; ++j) {
-                const V weight = hn::LoadU(kLanes, weights + j * kStrip + at);
+                const V weight = hn::LoadU(kLanes, weights + j * kMicroPanel + at);
                 const V more = hn::MulAdd(weight, hn::Set(kLanes, value[j * kTilePitch]), sum);
                 sum = hn::IfThenElse(hn::Eq(weight, zero), sum, more);
             }
@@ -225,20 +228,20 @@ V finish_scores(V most, V slope, float softcap, const float* masks, std::int64_t
                 float* scores) {
     const auto never = hn::Set(kLanes, kNever);
     for (std::int64_t j = 0; j < count; ++j) {
-        V z = hn::LoadU(kLanes, scores + j * kStrip);
+        V z = hn::LoadU(kLanes, scores + j * kMicroPanel);
         if (softcap != 0) z = hn::Mul(tanh_of(kLanes, z), hn::Set(kLanes, softcap));
         if (masks != nullptr) {
-            const V mask = hn::LoadU(kLanes, masks + j * kStrip);
+            const V mask = hn::LoadU(kLanes, masks + j * kMicroPanel);
             z = hn::MulAdd(mask, slope, z);
             z = hn::IfThenElse(hn::Eq(mask, never), never, z);
         }
-        hn::StoreU(z, kLanes, scores + j * kStrip);
+        hn::StoreU(z, kLanes, scores + j * kMicroPanel);
         most = hn::Max(most, z);
     }
     return most;
 }
 
-void weigh(StripState& state, float softcap, const float* masks, std::int64_t count,
+void weigh(MicroPanelState& state, float softcap, const float* masks, std::int64_t count,
            float* scores) {
     const auto never = hn::Set(kLanes, kNever);
     for (std::int64_t at = 0; at < state.vectors * kVector; at += kVector) {
@@ -250,9 +253,9 @@ void weigh(StripState& state, float softcap, const float* masks, std::int64_t co
         const V factor = exp_of(kLanes, hn::Sub(before, base));
         V sum = hn::Zero(kLanes);
         for (std::int64_t j = 0; j < count; ++j) {
-            const V z = hn::LoadU(kLanes, scores + at + j * kStrip);
+            const V z = hn::LoadU(kLanes, scores + at + j * kMicroPanel);
             const V weight = exp_of(kLanes, hn::Sub(z, base));
-            hn::StoreU(weight, kLanes, scores + at + j * kStrip);
+            hn::StoreU(weight, kLanes, scores + at + j * kMicroPanel);
             sum = hn::Add(sum, weight);
         }
         hn::StoreU(most, kLanes, state.most + at);
@@ -265,7 +268,7 @@ void weigh(StripState& state, float softcap, const float* masks, std::int64_t co
 }  // namespace
 
 TileSteps steps() {
-    return {.queries = static_cast<int>(kStrip),
+    return {.queries = static_cast<int>(kMicroPanel),
             .pack_queries = pack_queries,
             .pack_masks = pack_masks,
             .widen = widen,

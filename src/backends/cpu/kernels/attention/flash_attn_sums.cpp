@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "backends/cpu/dot/strip_lanes.hpp"
+#include "backends/cpu/dot/micro_panel_lanes.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_lanes.hpp"
 #include "backends/cpu/kernels/attention/soft_rows.hpp"
 
@@ -52,28 +52,28 @@ void add_four_rows(const float* weights, const T* const* x, float* y, std::int64
 
 /// Leaves out rows of weight 0: a masked row may hold anything, even NaN.
 template <class T>
-void add_some_rows(const Panel& panel, const float* weights, float* y) {
+void add_some_rows(const MatrixView& view, const float* weights, float* y) {
     float pending[4];
     const T* x[4];
     int found = 0;
-    for (std::int64_t j = 0; j < panel.count; ++j) {
+    for (std::int64_t j = 0; j < view.count; ++j) {
         if (weights[j] == 0) continue;
         pending[found] = weights[j];
-        x[found++] = row_of<T>(panel, j);
+        x[found++] = row_of<T>(view, j);
         if (found < 4) continue;
-        add_four_rows(pending, x, y, panel.depth);
+        add_four_rows(pending, x, y, view.depth);
         found = 0;
     }
-    for (int r = 0; r < found; ++r) add_row(pending[r], x[r], y, panel.depth);
+    for (int r = 0; r < found; ++r) add_row(pending[r], x[r], y, view.depth);
 }
 
 /// Rows that all heads see before they go on: they stay in L1.
 constexpr std::int64_t kBlockRows = 8;
 
-#if !HEDDLE_HAS_STRIPS
+#if !HEDDLE_HAS_MICRO_PANELS
 
 template <class T, int kQueries>
-void add_block(const Panel& block, const float* const* weights, float* const* y,
+void add_block(const MatrixView& block, const float* const* weights, float* const* y,
                std::int64_t first) {
     for (int q = 0; q < kQueries; ++q) add_some_rows<T>(block, weights[q] + first, y[q]);
 }
@@ -86,13 +86,13 @@ constexpr auto kVector = static_cast<std::int64_t>(hn::MaxLanes(kLanes));
 
 // ---- weighted sums -----------------------------------------------------------------------------
 
-/// Vectors that are summed up together: as many sums as keep the processor busy.
+/// Vectors that are summed up together: as many sums as keep the CPU busy.
 template <int kQueries>
-constexpr int kVectorsAtOnce = (kStripWidth == 12 && kQueries > 1 ? 16 : 8) / kQueries;
+constexpr int kVectorsAtOnce = (kMicroPanelWidth == 12 && kQueries > 1 ? 16 : 8) / kQueries;
 
 /// Adds rows to `kVectors` vectors of elements from `i` on.
 template <class T, int kQueries, int kVectors>
-HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float* const* y,
+HWY_INLINE void add_slice(const MatrixView& view, const float* const* weights, float* const* y,
                           std::int64_t i) {
     V sums[kQueries][kVectors];
     HWY_UNROLL(4)
@@ -100,8 +100,8 @@ HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float
         HWY_UNROLL(8)
         for (int v = 0; v < kVectors; ++v) sums[q][v] = hn::LoadU(kLanes, y[q] + i + v * kVector);
     }
-    for (std::int64_t j = 0; j < panel.count; ++j) {
-        const T* row = row_of<T>(panel, j);
+    for (std::int64_t j = 0; j < view.count; ++j) {
+        const T* row = row_of<T>(view, j);
         V x[kVectors];
         HWY_UNROLL(8)
         for (int v = 0; v < kVectors; ++v) x[v] = load_element(kLanes, row, i + v * kVector);
@@ -121,8 +121,8 @@ HWY_INLINE void add_slice(const Panel& panel, const float* const* weights, float
 
 /// Adds a block of rows from element `i` on, as far as whole vectors go; returns how far that is.
 template <class T, int kQueries, int kVectors>
-HWY_INLINE std::int64_t add_slices(const Panel& block, const float* const* weights, float* const* y,
-                                   std::int64_t i) {
+HWY_INLINE std::int64_t add_slices(const MatrixView& block, const float* const* weights,
+                                   float* const* y, std::int64_t i) {
     for (; i + kVectors * kVector <= block.depth; i += kVectors * kVector) {
         add_slice<T, kQueries, kVectors>(block, weights, y, i);
     }
@@ -133,7 +133,8 @@ HWY_INLINE std::int64_t add_slices(const Panel& block, const float* const* weigh
 }
 
 template <class T, int kQueries>
-HWY_INLINE void add_all_rows(const Panel& block, const float* const* weights, float* const* y) {
+HWY_INLINE void add_all_rows(const MatrixView& block, const float* const* weights,
+                             float* const* y) {
     std::int64_t i = add_slices<T, kQueries, kVectorsAtOnce<kQueries> >(block, weights, y, 0);
     for (; i < block.depth; ++i) {
         for (int q = 0; q < kQueries; ++q) {
@@ -158,7 +159,7 @@ HWY_INLINE bool has_zero(const float* weights, std::int64_t n) {
 }
 
 template <class T, int kQueries>
-HWY_INLINE void add_block(const Panel& block, const float* const* weights, float* const* y,
+HWY_INLINE void add_block(const MatrixView& block, const float* const* weights, float* const* y,
                           std::int64_t first) {
     const float* shifted[kQueries];
     bool is_simple = true;
@@ -173,12 +174,12 @@ HWY_INLINE void add_block(const Panel& block, const float* const* weights, float
 #endif
 
 template <class T>
-void add_rows(const Panel& panel, std::span<const HeadSums> heads, int queries,
+void add_rows(const MatrixView& view, std::span<const HeadSums> heads, int queries,
               const Ahead& ahead) {
     // With several queries it takes longer to read and write all sums.
     for_blocks(
-        panel, heads, queries > 1 ? 2 * kBlockRows : kBlockRows, queries, ahead,
-        [&](auto number, const Panel& block, const HeadSums& head, int q, std::int64_t first)
+        view, heads, queries > 1 ? 2 * kBlockRows : kBlockRows, queries, ahead,
+        [&](auto number, const MatrixView& block, const HeadSums& head, int q, std::int64_t first)
             HWY_ATTR { add_block<T, number>(block, head.weights + q, head.sums + q, first); });
 }
 

@@ -205,7 +205,7 @@ TEST(CpuFlashAttn, HasEveryTypeWithEveryOptionForFewAndManyQueries) {
 }
 
 TEST(CpuFlashAttn, HasAnyNumberOfQueriesAndKeys) {
-    // Around the ends of strips, of tiles and of units.
+    // Around the ends of micro-panels, of tiles and of units.
     for (const std::int64_t queries : {1, 2, 3, 5, 7, 11, 12, 13, 16, 17, 31, 33, 64, 70, 131}) {
         for (const std::int64_t keys : {1, 2, 63, 64, 65, 130}) {
             SCOPED_TRACE(testing::Message() << queries << " queries, " << keys << " keys");
@@ -323,7 +323,7 @@ TEST(CpuFlashAttn, DeclinesWhatItCannotRead) {
     };
     EXPECT_EQ(reason(k, k), "");
     EXPECT_EQ(reason(bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1}), k),
-              "keys of this type cannot be multiplied");
+              "there is no dot product for the type of the keys");
     EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_I32, {32, 8, 2, 1})),
               "values of a type that has no decoder");
     EXPECT_EQ(reason(k, bench.tensor(GGML_TYPE_F32, {32, 7, 2, 1})),

@@ -16,9 +16,10 @@ constexpr std::int64_t kLeastRows = 12;
 constexpr std::int64_t kMostRows = 128;
 constexpr std::int64_t kMostRowsOfWide = 64;  ///< heads of more than `kWide` elements together
 constexpr std::int64_t kWide = 512;
-static_assert(kMostRows % kMostStripQueries == 0 && kMostRowsOfWide % kMostStripQueries == 0);
+static_assert(kMostRows % kMostMicroPanelQueries == 0 &&
+              kMostRowsOfWide % kMostMicroPanelQueries == 0);
 
-constexpr std::int64_t kMostStrips = kMostRows / 8;  ///< no strip has fewer queries
+constexpr std::int64_t kMostMicroPanels = kMostRows / 8;  ///< no micro-panel has fewer queries
 
 /// The memory of a task, in the order in which it lies.
 struct Memory {
@@ -31,7 +32,7 @@ public:
         : a_(attention),
           unit_(unit),
           steps_(tile_steps()),
-          strips_((unit.count + steps_.queries - 1) / steps_.queries) {
+          micro_panels_((unit.count + steps_.queries - 1) / steps_.queries) {
         const auto carve = [&](std::int64_t count) {
             auto* begin = reinterpret_cast<float*>(memory);
             memory += lines_of_floats(count);
@@ -40,11 +41,11 @@ public:
         memory_.queries = carve(a_.unit_rows * a_.depth());
         memory_.sums = carve(a_.unit_rows * padded_width(a_.width()));
         memory_.scores = carve(a_.unit_rows * kTileKeys);
-        memory_.masks = carve(kMostStripQueries * kTileKeys);
+        memory_.masks = carve(kMostMicroPanelQueries * kTileKeys);
         memory_.tile = carve(std::max(tile_length(a_.depth()), tile_length(a_.width())));
         memory_.spare = carve(std::max(a_.depth(), a_.width()));
         std::fill_n(memory_.sums, a_.unit_rows * padded_width(a_.width()), 0.0f);
-        for (std::int64_t s = 0; s < strips_; ++s) begin_strip(s);
+        for (std::int64_t s = 0; s < micro_panels_; ++s) begin_micro_panel(s);
     }
 
     void visit(Range range) {
@@ -52,12 +53,12 @@ public:
             const std::int64_t count = std::min(kTileKeys, range.end - j);
             if (!look_at_masks(j, count)) continue;
             widen(a_.k, unit_.key_head, j, count);
-            for (std::int64_t s = 0; s < strips_; ++s) {
+            for (std::int64_t s = 0; s < micro_panels_; ++s) {
                 if (!kind_[s].hides_all) weigh(s, j, count);
             }
             const bool is_finite = widen(a_.v, unit_.value_head, j, count);
             const auto add = is_finite ? steps_.add_values : steps_.add_strange_values;
-            for (std::int64_t s = 0; s < strips_; ++s) {
+            for (std::int64_t s = 0; s < micro_panels_; ++s) {
                 if (kind_[s].hides_all) continue;
                 add(state_[s], scores(s), memory_.tile, count, a_.width(), sums(s));
             }
@@ -78,14 +79,15 @@ private:
     }
     float* scores(std::int64_t s) const { return memory_.scores + s * steps_.queries * kTileKeys; }
 
-    /// The row of the unit in a lane of a strip. Lanes that are left over repeat the last row.
+    /// The row of the unit in a lane of a micro-panel. Lanes that are left over repeat the last
+    /// row.
     Row row_of(std::int64_t s, std::int64_t lane) const {
         return a_.row(unit_, std::min(s * steps_.queries + lane, unit_.count - 1));
     }
 
-    void begin_strip(std::int64_t s) {
-        StripState& state = state_[s];
-        const float* rows[kMostStripQueries];
+    void begin_micro_panel(std::int64_t s) {
+        MicroPanelState& state = state_[s];
+        const float* rows[kMostMicroPanelQueries];
         for (int lane = 0; lane < steps_.queries; ++lane) {
             const Row row = row_of(s, lane);
             rows[lane] = row_at<const float>(a_.q, row);
@@ -103,7 +105,7 @@ private:
     /// False: no query sees any of these keys.
     bool look_at_masks(std::int64_t j, std::int64_t count) {
         bool any = false;
-        for (std::int64_t s = 0; s < strips_; ++s) {
+        for (std::int64_t s = 0; s < micro_panels_; ++s) {
             kind_[s] = {};
             if (a_.mask == nullptr) kind_[s].hides_all = false;
             const std::uint16_t* last = nullptr;
@@ -124,7 +126,7 @@ private:
     void weigh(std::int64_t s, std::int64_t j, std::int64_t count) {
         const float* masks = nullptr;
         if (!kind_[s].is_zero) {
-            const std::uint16_t* rows[kMostStripQueries];
+            const std::uint16_t* rows[kMostMicroPanelQueries];
             for (int lane = 0; lane < steps_.queries; ++lane) {
                 rows[lane] = masks_[s * steps_.queries + lane] + j;
             }
@@ -143,10 +145,10 @@ private:
     const Attention& a_;
     const Unit unit_;
     const TileSteps steps_;
-    const std::int64_t strips_;
+    const std::int64_t micro_panels_;
     Memory memory_{};
-    StripState state_[kMostStrips];
-    MaskKind kind_[kMostStrips];
+    MicroPanelState state_[kMostMicroPanels];
+    MaskKind kind_[kMostMicroPanels];
     const std::uint16_t* masks_[kMostRows];
 };
 
@@ -166,7 +168,7 @@ std::size_t tiles_size(const Attention& a) {
     return lines_of_floats(a.unit_rows * a.depth()) +
            lines_of_floats(a.unit_rows * padded_width(a.width())) +
            lines_of_floats(a.unit_rows * kTileKeys) +
-           lines_of_floats(kMostStripQueries * kTileKeys) +
+           lines_of_floats(kMostMicroPanelQueries * kTileKeys) +
            lines_of_floats(std::max(tile_length(a.depth()), tile_length(a.width()))) +
            lines_of_floats(std::max(a.depth(), a.width()));
 }

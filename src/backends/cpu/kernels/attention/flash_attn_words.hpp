@@ -11,11 +11,13 @@
 
 #include <cstdint>
 
-#include "backends/cpu/dot/strip_lanes.hpp"
+#include "backends/cpu/dot/micro_panel_lanes.hpp"
 #include "simd/extensions.hpp"
 #include "simd/opaque.hpp"
+#include "simd/pair_products.hpp"
+#include "simd/rounding.hpp"
 
-#if HEDDLE_HAS_STRIPS
+#if HEDDLE_HAS_MICRO_PANELS
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -46,14 +48,12 @@ struct PairedWords {
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-/// One instruction for all of it, on processors that have it. Highway's target does not promise it,
-/// so the compiler cannot be asked for it by name.
+/// One instruction for all of it, on CPUs that have it.
 struct FusedWords {
     static bool is_there() { return has_vnni(); }
 
     static HWY_INLINE Ints multiply_add(WordVec words, const std::int32_t& pair, Ints sum, Ints&) {
-        asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(words.raw), "m"(pair));
-        return sum;
+        return FusedPairs::add_scaled(words, pair, sum);
     }
 };
 #else
@@ -66,15 +66,7 @@ HWY_INLINE V total_of(Ints sum, Ints rest) {
 }
 
 /// The nearest whole numbers of values that fit into words.
-HWY_INLINE Ints numbers_of(V v) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-    return Ints{_mm512_cvtps_epi32(v.raw)};
-#elif HWY_TARGET == HWY_AVX2
-    return Ints{_mm256_cvtps_epi32(v.raw)};
-#else
-    return hn::NearestInt(v);
-#endif
-}
+HWY_INLINE Ints numbers_of(V v) { return nearest_of(v); }
 
 }  // namespace heddle::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "core/half.hpp"
 #include "quant/codec.hpp"
@@ -23,7 +23,8 @@ std::string_view objection(const Tensor& node) {
                  &mask = *node.src[3];
     if (q.type != GGML_TYPE_F32 || weights.type != GGML_TYPE_F32) return "q or weights are not f32";
     if (mask.type != GGML_TYPE_F16) return "the mask is not f16";
-    if (!plain_panel_of(k.type) && quant::codec_of(k.type) == nullptr) return "keys of this type";
+    if (!plain_multiply_of(k.type) && quant::codec_of(k.type) == nullptr)
+        return "keys have a type that cannot be decoded";
     for (const Tensor* rows : {&q, &k, &weights, &mask}) {
         if (rows->nb[0] != size_of(rows->type)) return "rows of an operand are not dense";
     }
@@ -50,9 +51,9 @@ Demand demand(const Tensor& node, int threads) {
     return {.tasks = tasks, .scratch = static_cast<std::size_t>(tasks) * decoded_size(k)};
 }
 
-/// y[j] = mask[j] + the sum over heads of weight * max(0, q . k[j]), for the keys of a panel.
-void score_token(const Tensor& node, const Panel& keys, MultiplyPanel multiply, std::int64_t first,
-                 std::int64_t token, std::int64_t batch) {
+/// y[j] = mask[j] + the sum over heads of weight * max(0, q . k[j]), for the keys of a view.
+void score_token(const Tensor& node, const MatrixView& keys, MultiplyRows multiply,
+                 std::int64_t first, std::int64_t token, std::int64_t batch) {
     const Tensor &q = *node.src[0], &weights = *node.src[2], &mask = *node.src[3];
     float* y = at<float>(node, first, token, 0, batch);
     const auto* m = at<const std::uint16_t>(mask, first, token, 0, batch % mask.ne[3]);
@@ -82,7 +83,7 @@ void run(const Tensor& node, const Task& task) {
     const Tensor &q = *node.src[0], &k = *node.src[1];
     if (is_empty(node)) return;
     const quant::Codec* codec = quant::codec_of(k.type);
-    const MultiplyPanel multiply = plain_panel_of(codec != nullptr ? GGML_TYPE_F32 : k.type);
+    const MultiplyRows multiply = plain_multiply_of(codec != nullptr ? GGML_TYPE_F32 : k.type);
     const std::int64_t key_blocks = blocks_of(k.ne[2], kKeys);
     const std::int64_t token_blocks = blocks_of(q.ne[2], kTokens);
     auto* decoded = reinterpret_cast<float*>(task.scratch + static_cast<std::size_t>(task.index) *
@@ -92,8 +93,8 @@ void run(const Tensor& node, const Task& task) {
         const std::int64_t first = unit % key_blocks * kKeys;
         const std::int64_t token = unit / key_blocks % token_blocks * kTokens;
         const std::int64_t batch = unit / (key_blocks * token_blocks);
-        Panel keys{k.type, at(k, 0, 0, first, batch), k.nb[2], std::min(kKeys, k.ne[2] - first),
-                   k.ne[0]};
+        MatrixView keys{k.type, at(k, 0, 0, first, batch), k.nb[2],
+                        std::min(kKeys, k.ne[2] - first), k.ne[0]};
         if (codec != nullptr) {
             for (std::int64_t j = 0; j < keys.count; ++j) {
                 codec->decode(at(k, 0, 0, first + j, batch), decoded + j * k.ne[0], k.ne[0]);

@@ -64,7 +64,7 @@ TEST(CpuLightningIndexer, DeclinesIntegers) {
     Tensor* y = bench.node<ops::LightningIndexer>(
         {}, {bench.tensor(GGML_TYPE_F32, {32, 2, 3, 1}), bench.tensor(GGML_TYPE_I32, {32, 1, 4, 1}),
              bench.tensor(GGML_TYPE_F32, {2, 3, 1, 1}), bench.tensor(GGML_TYPE_F16, {4, 3, 1, 1})});
-    EXPECT_EQ(objection_to(*y), "keys of this type");
+    EXPECT_EQ(objection_to(*y), "keys have a type that cannot be decoded");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "core/type.hpp"
 
 /// The steps of attention on rows of scores, for the instruction set in use.
@@ -32,7 +32,7 @@ struct SoftRows {
 
 SoftRows soft_rows();
 
-/// Rows that are read later: asked for in time, as no processor foresees where they are.
+/// Rows that are read later: asked for in time, as no CPU foresees where they are.
 struct RowsAhead {
     const std::byte* rows = nullptr;
     std::size_t pitch = 0;
@@ -45,14 +45,14 @@ struct Ahead {
 
 /// The keys of a head, and what is made of them.
 struct HeadScores {
-    std::size_t offset = 0;                     ///< of its keys, from those of the panel
+    std::size_t offset = 0;                     ///< of its keys, from those of the view
     const std::byte* const* queries = nullptr;  ///< f32, or `CodedQueryBlock`s
     float* const* scores = nullptr;
 };
 
-/// scores[q][r] = the product of query q and row r of the panel, for each of some heads. Each row
+/// scores[q][r] = the product of query q and row r of the view, for each of some heads. Each row
 /// is read once for up to four queries, and a few rows by all heads before the next ones.
-using ScoreRows = void (*)(const Panel& panel, std::span<const HeadScores> heads, int queries,
+using ScoreRows = void (*)(const MatrixView& view, std::span<const HeadScores> heads, int queries,
                            const Ahead& ahead);
 
 /// 32 elements of a query as whole numbers.
@@ -73,14 +73,14 @@ struct CodeScorer {
 
 /// The values of a head, and what is made of them.
 struct HeadSums {
-    std::size_t offset = 0;  ///< of its values, from those of the panel
+    std::size_t offset = 0;  ///< of its values, from those of the view
     const float* const* weights = nullptr;
     float* const* sums = nullptr;
 };
 
-/// sums[q] += the sum of weights[q][r] * row r of the panel, for each query q of each of some
+/// sums[q] += the sum of weights[q][r] * row r of the view, for each query q of each of some
 /// heads. Rows whose weight is 0 have no influence, whatever they hold.
-using AddRows = void (*)(const Panel& panel, std::span<const HeadSums> heads, int queries,
+using AddRows = void (*)(const MatrixView& view, std::span<const HeadSums> heads, int queries,
                          const Ahead& ahead);
 
 /// For values of whole numbers in blocks: weights become such numbers too. Null for other types.

@@ -30,7 +30,7 @@ void call(const Tensor& node, const Task& task) {
     auto* result = const_cast<Tensor*>(&node);
     try {
         params.function(result, node.src[operands]..., task.index, task.count, params.user_data);
-    } catch (...) {  // other threads than the caller's have nobody to catch it
+    } catch (...) {  // on other threads than the caller's nothing would catch it
         task.fail([] { return "the function threw: " + current_exception_as_error().message; });
     }
 }
@@ -46,12 +46,9 @@ constexpr Kernel kernel_of(std::string_view name) {
 
 }  // namespace
 
-std::span<const Kernel> custom_kernels() {
-    static constexpr Kernel kernels[] = {kernel_of<ops::MapCustom1, 0>("map_custom1"),
-                                         kernel_of<ops::MapCustom2, 0, 1>("map_custom2"),
-                                         kernel_of<ops::MapCustom3, 0, 1, 2>("map_custom3"),
-                                         kernel_of<ops::Custom>("custom")};
-    return kernels;
-}
+extern const Kernel kMapCustom1 = kernel_of<ops::MapCustom1, 0>("map_custom1");
+extern const Kernel kMapCustom2 = kernel_of<ops::MapCustom2, 0, 1>("map_custom2");
+extern const Kernel kMapCustom3 = kernel_of<ops::MapCustom3, 0, 1, 2>("map_custom3");
+extern const Kernel kCustom = kernel_of<ops::Custom>("custom");
 
 }  // namespace heddle::cpu

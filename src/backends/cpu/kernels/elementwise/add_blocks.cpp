@@ -29,10 +29,7 @@ void write(Type type, const float* values, std::byte* to, std::int64_t n) {
 std::string_view objection(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     const quant::Codec* codec = quant::codec_of(a.type);
-    if (codec == nullptr) {  // not for these kernels; what the others had against it says more
-        const std::string_view reason = objection_to_floats(node);
-        return reason.empty() ? "a is not of a block format" : reason;
-    }
+    if (codec == nullptr) return "a is not of a block format";
     if (kBuffered % block_size(a.type) != 0) return "blocks of a are too large";
     if (b.type != GGML_TYPE_F32) return "b is not f32";
     if (!can_write(node.type, a.type)) return "the result cannot be written in its type";
@@ -100,11 +97,13 @@ extern const Kernel kAddBlocks{.name = "add_blocks",
                                .op = GGML_OP_ADD,
                                .objection = add_objection,
                                .run = run_add,
-                               .demand = demand};
+                               .demand = demand,
+                               .rank = Rank::rest};
 extern const Kernel kAdd1Blocks{.name = "add1_blocks",
                                 .op = GGML_OP_ADD1,
                                 .objection = add1_objection,
                                 .run = run_add1,
-                                .demand = demand};
+                                .demand = demand,
+                                .rank = Rank::rest};
 
 }  // namespace heddle::cpu

@@ -148,8 +148,7 @@ bool can_compute(Type a, Type b, Type y) {
     return y == a || (y == GGML_TYPE_F32 && b == GGML_TYPE_F32);
 }
 
-}  // namespace
-
+/// Why a ∘ b of plain floats cannot be computed; empty if it can.
 std::string_view objection_to_floats(const Tensor& node) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (node.type == GGML_TYPE_F32 && node.nb[0] == sizeof(float) && has_same_layout(a, node) &&
@@ -165,8 +164,6 @@ std::string_view objection_to_floats(const Tensor& node) {
     if (!can_repeat(b, a)) return "b cannot be repeated to the extents of a";
     return {};
 }
-
-namespace {
 
 /// b is a single value, which `can_repeat` to any extents.
 std::string_view add1_objection(const Tensor& node) {

@@ -232,16 +232,21 @@ TEST(CpuBinary, SaysWhyItDeclines) {
               "a, b and the result are not of types that go together");
     EXPECT_EQ(objection_to(*bench.node<ops::Mul>({}, {q4, f32})),
               "a, b and the result are not of types that go together");
-    EXPECT_EQ(objection_to(*bench.node<ops::Add>({}, {q4, f16})), "b is not f32");
+    const std::string types = "add: a, b and the result are not of types that go together; ";
+    EXPECT_EQ(objection_to(*bench.node<ops::Add>({}, {q4, f16})),
+              types + "add_blocks: b is not f32");
     EXPECT_EQ(
         objection_to(*bench.node<ops::Add>({}, {q4, bench.random(GGML_TYPE_F32, {32, 1, 1, 1})})),
-        "b is not repeated when a has a block format");
+        types + "add_blocks: b is not repeated when a has a block format");
     Tensor* turned = bench.permuted(bench.random(GGML_TYPE_F32, {2, 32, 1, 1}), {1, 0, 2, 3});
     EXPECT_EQ(objection_to(*bench.node<ops::Add>({}, {turned, f32})),
-              "rows of a or the result are not dense");
+              "add: rows of a or the result are not dense; "
+              "add_blocks: a is not of a block format");
     Tensor* wrong = bench.node<ops::Add>({}, {f32, f32});
     wrong->src[1] = bench.random(GGML_TYPE_F32, {31, 2, 1, 1});
-    EXPECT_EQ(objection_to(*wrong), "b cannot be repeated to the extents of a");
+    EXPECT_EQ(objection_to(*wrong),
+              "add: b cannot be repeated to the extents of a; "
+              "add_blocks: a is not of a block format");
 }
 
 }  // namespace

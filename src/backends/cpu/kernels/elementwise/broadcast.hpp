@@ -4,9 +4,6 @@
 
 namespace heddle::cpu {
 
-/// Why a ∘ b of plain floats cannot be computed; empty if it can.
-std::string_view objection_to_floats(const Tensor& node);
-
 /// How to walk y = a ∘ b with b tiled to the extents of a: rows as long and dimensions as few as
 /// the layouts allow. Rows of y and a are dense.
 struct Broadcast {

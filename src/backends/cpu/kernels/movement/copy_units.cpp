@@ -77,7 +77,7 @@ void read_in_order(Copy& copy) {
 }
 
 /// Converts a dense stretch, a piece at a time, on the way past the caches. Encoders of blocks read
-/// in bursts, between which the processor does not see how far this goes on: so the next piece is
+/// in bursts, between which the CPU does not see how far this goes on: so the next piece is
 /// asked for, and pieces are short enough for both to be in L1.
 void convert_past_caches(const Copy& copy, const Stretch& stretch) {
     constexpr std::int64_t kPieceSize = 2048;

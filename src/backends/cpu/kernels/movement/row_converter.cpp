@@ -48,7 +48,7 @@ std::optional<RowConverter> RowConverter::between(Type from, Type to) {
     if (from != GGML_TYPE_F32) {
         converter.read_ = reader_of(from);
         if (converter.read_ == nullptr) return {};
-        // Only halves go on from there to a third type.
+        // Only halves are converted further, to a third type.
         if (to != GGML_TYPE_F32 && !is_half(from)) return {};
     }
     if (to != GGML_TYPE_F32) {

@@ -7,7 +7,7 @@
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/movement/row_converter.hpp"
 #include "backends/cpu/repack/layout.hpp"
-#include "backends/cpu/repack/strip_kernel.hpp"
+#include "backends/cpu/repack/repack_kernel.hpp"
 
 namespace heddle::cpu {
 namespace {
@@ -108,7 +108,8 @@ Demand get_demand(const Tensor& node, int threads) {
 std::string_view get_repacked_objection(const Tensor& node) {
     const Tensor& x = *node.src[0];
     if (x.view_src != nullptr) return "views of repacked weights cannot be read";
-    if (!repack_kernel_of(x.type)) return "weights of this type are not repacked here";
+    if (!repack_kernel_of(x.type))
+        return "this CPU has no repacked layout for the type of the weights";
     if (x.ne[1] % kRepackRowStep != 0) return "rows of repacked weights come in eights";
     if (!is_contiguous(x) || x.ne[2] != 1 || x.ne[3] != 1) {
         return "repacked weights of which rows are read are one matrix";

@@ -40,7 +40,7 @@ constexpr std::size_t kVector = HWY_HAVE_SCALABLE || HWY_LANES(std::uint8_t) < 3
 template <class Word>
 using Words = hn::FixedTag<Word, kVector / sizeof(Word)>;
 
-/// Words of two vectors in turns, within parts.
+/// Words of two vectors interleaved, within parts.
 template <class Word, class V>
 HWY_INLINE void interleave(V a, V b, V& low, V& high) {
     const hn::DFromV<V> d;
@@ -74,9 +74,9 @@ HWY_INLINE void transpose_parts(V& a, V& b, V& c, V& d, V& e, V& f, V& g, V& h) 
     e = t1, f = t3, g = t5, h = t7;
 }
 
-/// A strip: the words of a part from each of as many rows as a vector has words.
+/// A micro-panel: the words of a part from each of as many rows as a vector has words.
 template <class Word, bool kPastCaches>
-struct Strip {
+struct MicroPanel {
     static constexpr std::int64_t kSize = sizeof(Word);
     static constexpr std::int64_t kRows = kVector / sizeof(Word);
     static constexpr std::int64_t kColumns = kPart / sizeof(Word);
@@ -117,24 +117,25 @@ struct Strip {
     }
 };
 
-/// Whole strips: up to a line of words from each of as many rows as words fit a line. Strides are
-/// often multiples of 4096 bytes, and lines that far apart soon drive each other out of the cache:
-/// so lines of few rows are read to their end, or, `kByColumns`, lines of few columns written.
+/// Whole micro-panels: up to a line of words from each of as many rows as words fit a line. Strides
+/// are often multiples of 4096 bytes, and lines that far apart soon drive each other out of the
+/// cache: so lines of few rows are read to their end, or, `kByColumns`, lines of few columns
+/// written.
 template <class Word, bool kPastCaches, bool kByColumns = kPastCaches>
 HWY_INLINE void transpose_side(const Transposition& at) {
-    using S = Strip<Word, kPastCaches>;
-    const auto strip = [&](std::int64_t i, std::int64_t j) HWY_ATTR {
+    using S = MicroPanel<Word, kPastCaches>;
+    const auto micro_panel = [&](std::int64_t i, std::int64_t j) HWY_ATTR {
         S::transpose({at.from + i * at.from_stride + j * S::kSize, at.from_stride,
                       at.to + j * at.to_stride + i * S::kSize, at.to_stride, S::kRows,
                       S::kColumns});
     };
     if constexpr (kByColumns) {
         for (std::int64_t j = 0; j < at.columns; j += S::kColumns) {
-            for (std::int64_t i = 0; i < at.rows; i += S::kRows) strip(i, j);
+            for (std::int64_t i = 0; i < at.rows; i += S::kRows) micro_panel(i, j);
         }
     } else {
         for (std::int64_t i = 0; i < at.rows; i += S::kRows) {
-            for (std::int64_t j = 0; j < at.columns; j += S::kColumns) strip(i, j);
+            for (std::int64_t j = 0; j < at.columns; j += S::kColumns) micro_panel(i, j);
         }
     }
 }
@@ -154,7 +155,7 @@ void transpose_gathered(const Transposition& at, bool past_caches) {
     }
 }
 
-/// What is no whole number of strips takes a detour through whole lines.
+/// What is no whole number of micro-panels takes a detour through whole lines.
 template <class Word>
 void transpose_rest(const Transposition& at) {
     constexpr std::size_t lines = kLine / sizeof(Word);
@@ -173,8 +174,9 @@ void transpose_rest(const Transposition& at) {
 template <class Word>
 void transpose_words(const Transposition& matrix, bool past_caches) {
     constexpr std::int64_t size = sizeof(Word), lines = kLine / size;
-    // Whether more lines are read from in turns than a cache has room for at such distances.
-    const bool is_apart = Strip<Word, false>::kRows > kWays && matrix.from_stride % kSameSet == 0;
+    // Whether more lines are read from alternately than a cache has room for at such distances.
+    const bool is_apart =
+        MicroPanel<Word, false>::kRows > kWays && matrix.from_stride % kSameSet == 0;
     for (std::int64_t i = 0; i < matrix.rows; i += lines) {
         for (std::int64_t j = 0; j < matrix.columns; j += lines) {
             const Transposition at{matrix.from + i * matrix.from_stride + j * size,
@@ -183,7 +185,7 @@ void transpose_words(const Transposition& matrix, bool past_caches) {
                                    matrix.to_stride,
                                    std::min(lines, matrix.rows - i),
                                    std::min(lines, matrix.columns - j)};
-            using S = Strip<Word, false>;
+            using S = MicroPanel<Word, false>;
             if (at.rows % S::kRows != 0 || at.columns % S::kColumns != 0) {
                 transpose_rest<Word>(at);
             } else if (is_apart && at.columns == lines) {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernel.hpp"
 
 /// How matrix products are cut into pieces. The cut changes no result.
@@ -41,7 +41,7 @@ struct ColumnSet {
 /// Why a product of rows of `a` and rows of `b` cannot be computed; empty if it can.
 inline std::string_view product_objection(const Tensor& a, const Tensor& b, const Tensor& y) {
     const Type dot_type = dot_type_of(a.type);
-    if (dot_type == GGML_TYPE_COUNT) return "rows of this type cannot be multiplied";
+    if (dot_type == GGML_TYPE_COUNT) return "there is no dot product for the type of a";
     if (b.type != GGML_TYPE_F32 && b.type != dot_type) return "b is neither f32 nor a's dot type";
     if (a.nb[0] != size_of(a.type)) return "rows of a are not dense";
     if (b.nb[0] != size_of(b.type)) return "rows of b are not dense";

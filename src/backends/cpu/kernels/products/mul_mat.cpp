@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "backends/cpu/dot/stream.hpp"
-#include "backends/cpu/kernels/products/strip_product.hpp"
+#include "backends/cpu/dot/gemv.hpp"
+#include "backends/cpu/kernels/products/gemm_pieces.hpp"
 #include "ops/matmul.hpp"
 
 namespace heddle::cpu {
@@ -44,7 +44,7 @@ struct Product {
                 p3 * group3 + column / (b.ne[1] * group2)};
     }
 
-    Panel panel(std::int64_t matrix, std::int64_t row, std::int64_t rows) const {
+    MatrixView view(std::int64_t matrix, std::int64_t row, std::int64_t rows) const {
         return {a.type, at(a, 0, row, matrix % a.ne[2], matrix / a.ne[2]), a.nb[1],
                 row + rows < a.ne[1] ? rows : a.ne[1] - row, a.ne[0]};
     }
@@ -59,52 +59,52 @@ Demand demand(const Tensor& node, int threads) {
     const auto bytes = static_cast<double>(byte_size(product.a));
     Demand demand{.tasks = worthwhile_tasks(bytes, flops, pieces, threads),
                   .scratch = product.pitch * static_cast<std::size_t>(row_count(product.b))};
-    if (may_be_stream(product.columns, product.a.ne[0])) {
+    if (may_be_gemv(product.columns, product.a.ne[0])) {
         demand.scratch += static_cast<std::size_t>(product.matrices * product.columns) *
-                          stream_column_size(product.a.ne[0]);
+                          gemv_column_size(product.a.ne[0]);
     }
-    if (may_have_strips(product.a.ne[1], product.columns, product.a.ne[0])) {
+    if (may_have_micro_panels(product.a.ne[1], product.columns, product.a.ne[0])) {
         // Enough for any instruction set: another may be chosen before the product runs.
-        const std::size_t strips = static_cast<std::size_t>(product.matrices) *
-                                   strips_size(product.columns, product.a.ne[0]);
-        demand.scratch =
-            std::max(demand.scratch, strips + static_cast<std::size_t>(demand.tasks) * kPieceBytes);
+        const std::size_t micro_panels = static_cast<std::size_t>(product.matrices) *
+                                         micro_panels_size(product.columns, product.a.ne[0]);
+        demand.scratch = std::max(
+            demand.scratch, micro_panels + static_cast<std::size_t>(demand.tasks) * kPieceBytes);
     }
     return demand;
 }
 
-// ---- over strips -------------------------------------------------------------------------------
+// ---- over micro-panels --------------------------------------------------------------------------
 
-void run_strips(const Product& product, const StripKernel& kernel, const Task& task) {
+void run_micro_panels(const Product& product, const GemmKernel& kernel, const Task& task) {
     const std::int64_t depth = product.a.ne[0];
-    const std::int64_t strips = blocks_of(product.columns, kernel.columns);
-    const std::size_t strip_size = kernel.column_strip_size(depth);
-    const std::size_t matrix_size = static_cast<std::size_t>(strips) * strip_size;
+    const std::int64_t micro_panels = blocks_of(product.columns, kernel.columns);
+    const std::size_t micro_panel_size = kernel.column_micro_panel_size(depth);
+    const std::size_t matrix_size = static_cast<std::size_t>(micro_panels) * micro_panel_size;
     const auto place = [&](std::int64_t matrix, std::int64_t column) {
         return product.column_at(matrix % product.a.ne[2], matrix / product.a.ne[2], column);
     };
-    task.prepare(product.matrices * strips, [&](std::int64_t i) {
-        put_strip(
-            kernel, product.multiplier, product.b.type, depth, i % strips * kernel.columns,
+    task.prepare(product.matrices * micro_panels, [&](std::int64_t i) {
+        put_micro_panel(
+            kernel, product.multiplier, product.b.type, depth, i % micro_panels * kernel.columns,
             product.columns,
-            [&](std::int64_t c) { return row_at(product.b, place(i / strips, c)); },
-            task.scratch + static_cast<std::size_t>(i) * strip_size);
+            [&](std::int64_t c) { return row_at(product.b, place(i / micro_panels, c)); },
+            task.scratch + static_cast<std::size_t>(i) * micro_panel_size);
     });
 
     const std::size_t used = static_cast<std::size_t>(product.matrices) * matrix_size;
     std::byte* buffer =
         task.scratch + (used + 63) / 64 * 64 + static_cast<std::size_t>(task.index) * kPieceBytes;
-    const Pieces pieces(kernel, product.a.ne[1], strips, product.matrices, task.count);
+    const Pieces pieces(kernel, product.a.ne[1], micro_panels, product.matrices, task.count);
     const std::int64_t all = product.matrices * pieces.count();
     for (std::int64_t piece = task.take(); piece < all; piece = task.take()) {
         const std::int64_t matrix = piece / pieces.count();
         const std::int64_t row = piece % pieces.row_pieces * pieces.rows;
         const std::int64_t column =
-            piece / pieces.row_pieces % pieces.column_pieces * pieces.strips * kernel.columns;
-        const Range columns{column,
-                            std::min(column + pieces.strips * kernel.columns, product.columns)};
+            piece / pieces.row_pieces % pieces.column_pieces * pieces.micro_panels * kernel.columns;
+        const Range columns{
+            column, std::min(column + pieces.micro_panels * kernel.columns, product.columns)};
         multiply_piece(
-            kernel, product.panel(matrix, row, pieces.rows),
+            kernel, product.view(matrix, row, pieces.rows),
             task.scratch + static_cast<std::size_t>(matrix) * matrix_size, columns,
             [&](std::int64_t c) { return row_at<float>(product.node, place(matrix, c)) + row; },
             buffer);
@@ -150,21 +150,21 @@ void run_rows(const Product& product, const Task& task) {
         const ColumnSet set =
             column_set(product, matrix, {column, std::min(column + kColumnBlock, product.columns)},
                        row, task.scratch);
-        product.multiplier.multiply(product.panel(matrix, row, rows), set.b, set.out, set.count);
+        product.multiplier.multiply(product.view(matrix, row, rows), set.b, set.out, set.count);
     }
 }
 
 // ---- few columns -------------------------------------------------------------------------------
 
 /// How the rows of all matrices are cut. A part is read as it lies in memory, in units: what takes
-/// the processor a microsecond or two.
-struct StreamCut {
+/// the CPU a microsecond or two.
+struct GemvCut {
     std::int64_t parts;  ///< of each matrix
     std::int64_t rows;   ///< of each part, but for the last
     std::int64_t units;  ///< of each part
     std::int64_t turns;  ///< of each unit, but for the last
 
-    StreamCut(const Product& product, int tasks) {
+    GemvCut(const Product& product, int tasks) {
         constexpr std::size_t kUnitBytes = 32 * 1024;
         const std::size_t row = std::max<std::size_t>(1, row_size(product.a.type, product.a.ne[0]));
         // One matrix has a part for each task; of several, tasks have a few parts each.
@@ -177,10 +177,10 @@ struct StreamCut {
     }
 };
 
-void run_stream(const Product& product, const StreamKernel& kernel, const Task& task) {
+void run_gemv(const Product& product, const GemvKernel& kernel, const Task& task) {
     const Tensor &a = product.a, &b = product.b;
     const std::int64_t columns = product.columns, all = product.matrices * columns;
-    const std::size_t size = stream_column_size(a.ne[0]);
+    const std::size_t size = gemv_column_size(a.ne[0]);
     std::byte* arranged = task.scratch + product.pitch * static_cast<std::size_t>(all);
     const auto place = [&](std::int64_t number) {
         const std::int64_t matrix = number / columns;
@@ -203,20 +203,20 @@ void run_stream(const Product& product, const StreamKernel& kernel, const Task& 
         });
     }
 
-    const StreamCut cut(product, task.count);
+    const GemvCut cut(product, task.count);
     task.share_out(product.matrices * cut.parts * cut.units, [&](std::int64_t unit) {
         const std::int64_t part = unit / cut.units % cut.parts, row = part * cut.rows;
         const std::int64_t matrix = unit / (cut.units * cut.parts);
-        const Panel panel = product.panel(matrix, row, cut.rows);
+        const MatrixView view = product.view(matrix, row, cut.rows);
         const std::int64_t begin = unit % cut.units * cut.turns;
-        const Turns turns{begin, std::min(begin + cut.turns, Turns::of(panel.count).end)};
-        const std::byte* from[kMostStreamColumns];
-        float* to[kMostStreamColumns];
+        const Turns turns{begin, std::min(begin + cut.turns, Turns::of(view.count).end)};
+        const std::byte* from[kMostGemvColumns];
+        float* to[kMostGemvColumns];
         for (std::int64_t i = 0; i < columns; ++i) {
             from[i] = column(matrix * columns + i);
             to[i] = row_at<float>(product.node, place(matrix * columns + i)) + row;
         }
-        kernel.multiply(panel, turns, from, to, static_cast<int>(columns));
+        kernel.multiply(view, turns, from, to, static_cast<int>(columns));
     });
 }
 
@@ -225,13 +225,12 @@ void run(const Tensor& node, const Task& task) {
     const Product product(node);
     const Type type = product.a.type;
     const std::int64_t m = product.a.ne[1], depth = product.a.ne[0];
-    if (const StreamKernel kernel = stream_kernel_of(type);
-        is_stream(kernel, product.columns, depth)) {
-        return run_stream(product, kernel, task);
+    if (const GemvKernel kernel = gemv_kernel_of(type); is_gemv(kernel, product.columns, depth)) {
+        return run_gemv(product, kernel, task);
     }
-    if (const StripKernel kernel = strip_kernel_of(type);
-        has_strips(kernel, m, product.columns, depth)) {
-        return run_strips(product, kernel, task);
+    if (const GemmKernel kernel = gemm_kernel_of(type);
+        has_micro_panels(kernel, m, product.columns, depth)) {
+        return run_micro_panels(product, kernel, task);
     }
     run_rows(product, task);
 }

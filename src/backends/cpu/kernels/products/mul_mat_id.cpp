@@ -2,8 +2,8 @@
 #include <cstring>
 #include <string>
 
-#include "backends/cpu/dot/stream.hpp"
-#include "backends/cpu/kernels/products/strip_product.hpp"
+#include "backends/cpu/dot/gemv.hpp"
+#include "backends/cpu/kernels/products/gemm_pieces.hpp"
 #include "ops/matmul.hpp"
 
 namespace heddle::cpu {
@@ -37,8 +37,8 @@ struct Mixture {
           pitch(needs_preparing(multiplier, b.type) ? prepared_pitch(multiplier, b.ne[0]) : 0) {}
 
     // Scratch memory: the prepared rows; then for each expert where its columns begin in the list
-    // of columns, then the list; then the strips of columns; then what each task needs for its
-    // strips of rows.
+    // of columns, then the list; then the micro-panels of columns; then what each task needs for
+    // its micro-panels of rows.
     std::size_t prepared_size() const {
         return whole_lines(pitch * static_cast<std::size_t>(row_count(b)));
     }
@@ -50,22 +50,26 @@ struct Mixture {
         return reinterpret_cast<std::int64_t*>(task.scratch + prepared_size());
     }
     std::int64_t* list(const Task& task) const { return begins(task) + experts + 1; }
-    std::byte* streams(const Task& task) const {
+    std::byte* gemv_columns(const Task& task) const {
         return task.scratch + prepared_size() + table_size();
     }
-    std::byte* strips(const Task& task) const { return streams(task) + all_streams_size(); }
-
-    std::size_t all_streams_size() const {
-        if (!may_be_stream(1, as.ne[0])) return 0;
-        const std::int64_t columns = std::min(kMostStreamColumns * experts, used * tokens);
-        return static_cast<std::size_t>(columns) * stream_column_size(as.ne[0]);
+    std::byte* micro_panels(const Task& task) const {
+        return gemv_columns(task) + all_gemv_columns_size();
     }
 
-    /// Every expert may leave its last strip all but empty, but none has strips without columns.
-    std::size_t all_strips_size() const {
+    std::size_t all_gemv_columns_size() const {
+        if (!may_be_gemv(1, as.ne[0])) return 0;
+        const std::int64_t columns = std::min(kMostGemvColumns * experts, used * tokens);
+        return static_cast<std::size_t>(columns) * gemv_column_size(as.ne[0]);
+    }
+
+    /// Every expert may leave its last micro-panel all but empty, but none has micro-panels without
+    /// columns.
+    std::size_t all_micro_panels_size() const {
         const std::int64_t columns = used * tokens;
-        if (!may_have_strips(as.ne[1], columns, as.ne[0])) return 0;
-        return strips_size(columns + kStripColumns * std::min(experts, columns), as.ne[0]);
+        if (!may_have_micro_panels(as.ne[1], columns, as.ne[0])) return 0;
+        return micro_panels_size(columns + kMicroPanelColumns * std::min(experts, columns),
+                                 as.ne[0]);
     }
 
     static std::size_t whole_lines(std::size_t size) { return (size + 63) / 64 * 64; }
@@ -125,7 +129,7 @@ struct Mixture {
         return set;
     }
 
-    Panel panel(std::int64_t expert, std::int64_t row, std::int64_t rows) const {
+    MatrixView view(std::int64_t expert, std::int64_t row, std::int64_t rows) const {
         return {as.type, at(as, 0, row, expert), as.nb[1],
                 row + rows < as.ne[1] ? rows : as.ne[1] - row, as.ne[0]};
     }
@@ -137,11 +141,11 @@ Demand demand(const Tensor& node, int threads) {
         2.0 * static_cast<double>(element_count(node)) * static_cast<double>(mixture.as.ne[0]);
     const std::int64_t pieces =
         mixture.used * mixture.tokens * blocks_of(mixture.as.ne[1], kLeastRows);
-    Demand demand{
-        .tasks = worthwhile_tasks(0, flops, pieces, threads),
-        .scratch = mixture.prepared_size() + mixture.table_size() + mixture.all_streams_size()};
-    if (const std::size_t strips = mixture.all_strips_size(); strips > 0) {
-        demand.scratch += strips + static_cast<std::size_t>(demand.tasks) * kPieceBytes;
+    Demand demand{.tasks = worthwhile_tasks(0, flops, pieces, threads),
+                  .scratch = mixture.prepared_size() + mixture.table_size() +
+                             mixture.all_gemv_columns_size()};
+    if (const std::size_t micro_panels = mixture.all_micro_panels_size(); micro_panels > 0) {
+        demand.scratch += micro_panels + static_cast<std::size_t>(demand.tasks) * kPieceBytes;
     }
     return demand;
 }
@@ -152,39 +156,42 @@ public:
     MixtureTask(const Mixture& mixture, const Task& task)
         : mixture_(mixture),
           task_(task),
-          kernel_(strip_kernel_of(mixture.as.type)),
-          stream_(stream_kernel_of(mixture.as.type)),
-          strip_size_(kernel_.column_strip_size(mixture.as.ne[0])),
+          kernel_(gemm_kernel_of(mixture.as.type)),
+          gemv_(gemv_kernel_of(mixture.as.type)),
+          micro_panel_size_(kernel_.column_micro_panel_size(mixture.as.ne[0])),
           begin_(mixture.begins(task)),
           columns_(mixture.list(task)) {}
 
     /// Lays out the columns of all experts in the way that suits each, shared by number.
     void arrange() const {
-        std::int64_t strips = 0, columns = 0;  // of the experts passed so far
+        std::int64_t micro_panels = 0, columns = 0;  // of the experts passed so far
         for (std::int64_t expert = 0; expert < mixture_.experts; ++expert) {
-            for (std::int64_t i = 0; i < strips_of(expert); ++i, ++strips) {
-                if (strips % task_.count == task_.index) put_strip_of(expert, i, strip(strips));
+            for (std::int64_t i = 0; i < micro_panels_of(expert); ++i, ++micro_panels) {
+                if (micro_panels % task_.count == task_.index)
+                    put_micro_panel_of(expert, i, micro_panel(micro_panels));
             }
-            for (std::int64_t i = 0; i < streams_of(expert); ++i, ++columns) {
-                if (stream_.arrange == nullptr || columns % task_.count != task_.index) continue;
-                stream_.arrange(row_of(expert, i), mixture_.as.ne[0], stream(columns));
+            for (std::int64_t i = 0; i < gemv_columns_of(expert); ++i, ++columns) {
+                if (gemv_.arrange == nullptr || columns % task_.count != task_.index) continue;
+                gemv_.arrange(row_of(expert, i), mixture_.as.ne[0], gemv_column(columns));
             }
         }
     }
 
     void multiply() {
-        std::int64_t before = 0, strips_before = 0, columns_before = 0;  // of the experts passed
-        std::int64_t piece = task_.take();                               // numbers taken only go up
+        std::int64_t before = 0, micro_panels_before = 0,
+                     columns_before = 0;    // of the experts passed
+        std::int64_t piece = task_.take();  // numbers taken only go up
         for (std::int64_t expert = 0; expert < mixture_.experts; ++expert) {
-            const std::int64_t strips = strips_of(expert), first = before;
+            const std::int64_t micro_panels = micro_panels_of(expert), first = before;
             std::int64_t rows = 0, step = kColumnBlock;
-            if (strips > 0) {
-                const Pieces pieces(kernel_, mixture_.as.ne[1], strips, mixture_.used, task_.count);
+            if (micro_panels > 0) {
+                const Pieces pieces(kernel_, mixture_.as.ne[1], micro_panels, mixture_.used,
+                                    task_.count);
                 rows = pieces.rows;
-                step = pieces.strips * kernel_.columns;
+                step = pieces.micro_panels * kernel_.columns;
             } else {
                 // Rows that are needed once need no room in a cache.
-                const bool once = streams_of(expert) == 1;
+                const bool once = gemv_columns_of(expert) == 1;
                 rows = rows_per_piece(mixture_.as.ne[1], mixture_.used, task_.count,
                                       once ? mixture_.as.ne[1] : kMostRows);
             }
@@ -194,17 +201,18 @@ public:
                 const std::int64_t row = (piece - first) % row_blocks * rows;
                 const std::int64_t column = (piece - first) / row_blocks * step;
                 const Range range{column, std::min(column + step, count_of(expert))};
-                const Panel panel = mixture_.panel(expert, row, rows);
-                if (strips > 0) {
-                    multiply_over_strips(expert, panel, range, row, strip(strips_before));
-                } else if (streams_of(expert) > 0) {
-                    multiply_streams(expert, panel, columns_before, row);
+                const MatrixView view = mixture_.view(expert, row, rows);
+                if (micro_panels > 0) {
+                    multiply_over_micro_panels(expert, view, range, row,
+                                               micro_panel(micro_panels_before));
+                } else if (gemv_columns_of(expert) > 0) {
+                    multiply_by_gemv(expert, view, columns_before, row);
                 } else {
-                    multiply_rows(expert, panel, range, row);
+                    multiply_rows(expert, view, range, row);
                 }
             }
-            strips_before += strips;
-            columns_before += streams_of(expert);
+            micro_panels_before += micro_panels;
+            columns_before += gemv_columns_of(expert);
         }
     }
 
@@ -212,16 +220,16 @@ private:
     std::int64_t count_of(std::int64_t expert) const { return begin_[expert + 1] - begin_[expert]; }
 
     /// None if its columns are too few.
-    std::int64_t strips_of(std::int64_t expert) const {
+    std::int64_t micro_panels_of(std::int64_t expert) const {
         const bool has =
-            has_strips(kernel_, mixture_.as.ne[1], count_of(expert), mixture_.as.ne[0]);
+            has_micro_panels(kernel_, mixture_.as.ne[1], count_of(expert), mixture_.as.ne[0]);
         return has ? blocks_of(count_of(expert), kernel_.columns) : 0;
     }
 
     /// Columns that are multiplied one after the other: all or none.
-    std::int64_t streams_of(std::int64_t expert) const {
+    std::int64_t gemv_columns_of(std::int64_t expert) const {
         const std::int64_t count = count_of(expert);
-        return is_stream(stream_, count, mixture_.as.ne[0]) ? count : 0;
+        return is_gemv(gemv_, count, mixture_.as.ne[0]) ? count : 0;
     }
 
     /// A column of an expert, prepared.
@@ -232,55 +240,56 @@ private:
         return mixture_.out_of(columns_[begin_[expert] + column], row);
     }
 
-    std::byte* stream(std::int64_t number) const {
-        return mixture_.streams(task_) +
-               static_cast<std::size_t>(number) * stream_column_size(mixture_.as.ne[0]);
+    std::byte* gemv_column(std::int64_t number) const {
+        return mixture_.gemv_columns(task_) +
+               static_cast<std::size_t>(number) * gemv_column_size(mixture_.as.ne[0]);
     }
 
-    void put_strip_of(std::int64_t expert, std::int64_t number, std::byte* to) const {
+    void put_micro_panel_of(std::int64_t expert, std::int64_t number, std::byte* to) const {
         // Preparing what is prepared changes nothing.
         const Type type = mixture_.pitch != 0 ? mixture_.multiplier.prepared : mixture_.b.type;
-        put_strip(
+        put_micro_panel(
             kernel_, mixture_.multiplier, type, mixture_.as.ne[0], number * kernel_.columns,
             count_of(expert), [&](std::int64_t c) { return row_of(expert, c); }, to);
     }
 
-    void multiply_streams(std::int64_t expert, const Panel& panel, std::int64_t first,
+    void multiply_by_gemv(std::int64_t expert, const MatrixView& view, std::int64_t first,
                           std::int64_t row) const {
-        const std::byte* from[kMostStreamColumns];
-        float* to[kMostStreamColumns];
+        const std::byte* from[kMostGemvColumns];
+        float* to[kMostGemvColumns];
         const std::int64_t count = count_of(expert);
         for (std::int64_t c = 0; c < count; ++c) {
-            from[c] = stream_.arrange != nullptr ? stream(first + c) : row_of(expert, c);
+            from[c] = gemv_.arrange != nullptr ? gemv_column(first + c) : row_of(expert, c);
             to[c] = out_of(expert, c, row);
         }
-        stream_.multiply(panel, Turns::of(panel.count), from, to, static_cast<int>(count));
+        gemv_.multiply(view, Turns::of(view.count), from, to, static_cast<int>(count));
     }
 
-    std::byte* strip(std::int64_t number) const {
-        return mixture_.strips(task_) + static_cast<std::size_t>(number) * strip_size_;
+    std::byte* micro_panel(std::int64_t number) const {
+        return mixture_.micro_panels(task_) + static_cast<std::size_t>(number) * micro_panel_size_;
     }
 
-    void multiply_over_strips(std::int64_t expert, const Panel& panel, Range range,
-                              std::int64_t row, const std::byte* strips) const {
+    void multiply_over_micro_panels(std::int64_t expert, const MatrixView& view, Range range,
+                                    std::int64_t row, const std::byte* micro_panels) const {
         multiply_piece(
-            kernel_, panel, strips, range, [&](std::int64_t c) { return out_of(expert, c, row); },
-            mixture_.strips(task_) + mixture_.all_strips_size() +
+            kernel_, view, micro_panels, range,
+            [&](std::int64_t c) { return out_of(expert, c, row); },
+            mixture_.micro_panels(task_) + mixture_.all_micro_panels_size() +
                 static_cast<std::size_t>(task_.index) * kPieceBytes);
     }
 
-    void multiply_rows(std::int64_t expert, const Panel& panel, Range range,
+    void multiply_rows(std::int64_t expert, const MatrixView& view, Range range,
                        std::int64_t row) const {
         const ColumnSet set = mixture_.column_set(columns_ + begin_[expert] + range.begin,
                                                   range.end - range.begin, row, task_.scratch);
-        mixture_.multiplier.multiply(panel, set.b, set.out, set.count);
+        mixture_.multiplier.multiply(view, set.b, set.out, set.count);
     }
 
     const Mixture& mixture_;
     const Task& task_;
-    const StripKernel kernel_;
-    const StreamKernel stream_;
-    const std::size_t strip_size_;
+    const GemmKernel kernel_;
+    const GemvKernel gemv_;
+    const std::size_t micro_panel_size_;
     const std::int64_t* begin_;
     const std::int64_t* columns_;
 };
@@ -294,7 +303,7 @@ void run(const Tensor& node, const Task& task) {
         mixture.prepare_row_of_b(piece - 1, task.scratch);
     });
     MixtureTask part(mixture, task);
-    if (mixture.all_strips_size() + mixture.all_streams_size() > 0) {
+    if (mixture.all_micro_panels_size() + mixture.all_gemv_columns_size() > 0) {
         part.arrange();
         task.sync();
     }

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernel.hpp"
-#include "backends/cpu/kernels/products/strip_product.hpp"
+#include "backends/cpu/kernels/products/gemm_pieces.hpp"
 #include "ops/matmul.hpp"
 #include "quant/codec.hpp"
 
@@ -79,17 +79,18 @@ std::string_view plain_objection(const Tensor& node) {
     return shape_objection(node);
 }
 
-// ---- over strips -------------------------------------------------------------------------------
+// ---- over micro-panels --------------------------------------------------------------------------
 
-/// Columns of a piece; its strips lie behind those of the rows.
+/// Columns of a piece; its micro-panels lie behind those of the rows.
 constexpr std::int64_t kOuterColumns = 96;
-constexpr std::size_t kOuterBytes = kPieceBytes + kOuterColumns * 1024 * kStripElement;
+constexpr std::size_t kOuterBytes = kPieceBytes + kOuterColumns * 1024 * kMicroPanelElement;
 
-bool is_worth_strips(const Tensor& a, const Tensor& b) {
+bool is_worth_micro_panels(const Tensor& a, const Tensor& b) {
     return a.ne[0] >= 16 && b.ne[0] >= 4 && a.ne[1] >= 8;
 }
 
-/// Elements `depth` of rows `rows` of matrix (i2, i3), which lie across, in strips of `width`.
+/// Elements `depth` of rows `rows` of matrix (i2, i3), which lie across, in micro-panels of
+/// `width`.
 void pack_across(const Tensor& t, Range rows, Range depth, std::int64_t i2, std::int64_t i3,
                  std::int64_t width, float* to) {
     for (std::int64_t first = rows.begin; first < rows.end; first += width) {
@@ -108,15 +109,15 @@ void pack_across(const Tensor& t, Range rows, Range depth, std::int64_t i2, std:
     }
 }
 
-void run_strips(const Tensor& node, const StripKernel& kernel, const Task& task) {
+void run_micro_panels(const Tensor& node, const GemmKernel& kernel, const Task& task) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     const std::int64_t group2 = b.ne[2] / a.ne[2], group3 = b.ne[3] / a.ne[3];
     const std::int64_t rows = 2 * kernel.rows, depth = kernel.depth < 1024 ? kernel.depth : 1024;
     const std::int64_t row_pieces = blocks_of(a.ne[0], rows);
     const std::int64_t column_pieces = blocks_of(b.ne[0], kOuterColumns);
     const std::int64_t pieces = row_pieces * column_pieces * node.ne[2] * node.ne[3];
-    std::byte* row_strips = task.scratch + static_cast<std::size_t>(task.index) * kOuterBytes;
-    std::byte* column_strips = row_strips + kPieceBytes;
+    std::byte* row_micro_panels = task.scratch + static_cast<std::size_t>(task.index) * kOuterBytes;
+    std::byte* column_micro_panels = row_micro_panels + kPieceBytes;
     for (std::int64_t piece = task.take(); piece < pieces; piece = task.take()) {
         const std::int64_t row = piece % row_pieces * rows;
         const std::int64_t column = piece / row_pieces % column_pieces * kOuterColumns;
@@ -127,21 +128,22 @@ void run_strips(const Tensor& node, const StripKernel& kernel, const Task& task)
         for (std::int64_t begin = 0; begin < a.ne[1]; begin += depth) {
             const Range p{begin, begin + depth < a.ne[1] ? begin + depth : a.ne[1]};
             const std::int64_t count = p.end - p.begin;
-            // Strips hold whole blocks of 32 elements; what is past the end is not multiplied.
+            // Micro-panels hold whole blocks of 32 elements; what is past the end is not
+            // multiplied.
             const std::int64_t room = blocks_of(count, 32) * 32;
             for (std::int64_t r = i.begin; r < i.end; r += kernel.rows) {
                 const Range part{r, r + kernel.rows < i.end ? r + kernel.rows : i.end};
                 pack_across(a, part, p, i2 / group2, i3 / group3, kernel.rows,
-                            reinterpret_cast<float*>(row_strips) + (r - i.begin) * room);
+                            reinterpret_cast<float*>(row_micro_panels) + (r - i.begin) * room);
             }
             for (std::int64_t c = j.begin; c < j.end; c += kernel.columns) {
                 const Range part{c, c + kernel.columns < j.end ? c + kernel.columns : j.end};
                 pack_across(b, part, p, i2, i3, kernel.columns,
-                            reinterpret_cast<float*>(column_strips) + (c - j.begin) * room);
+                            reinterpret_cast<float*>(column_micro_panels) + (c - j.begin) * room);
             }
-            multiply_strips(
-                kernel, row_strips, i.end - i.begin, column_strips, kernel.column_strip_size(count),
-                j.end - j.begin, count,
+            multiply_micro_panels(
+                kernel, row_micro_panels, i.end - i.begin, column_micro_panels,
+                kernel.column_micro_panel_size(count), j.end - j.begin, count,
                 [&](std::int64_t c) { return at<float>(node, i.begin, j.begin + c, i2, i3); },
                 begin > 0);
         }
@@ -153,9 +155,9 @@ void run_strips(const Tensor& node, const StripKernel& kernel, const Task& task)
 void run_plain(const Tensor& node, const Task& task) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     if (is_empty(node)) return;
-    if (is_worth_strips(a, b)) {
-        if (const StripKernel kernel = float_strips_of(GGML_TYPE_F32)) {
-            return run_strips(node, kernel, task);
+    if (is_worth_micro_panels(a, b)) {
+        if (const GemmKernel kernel = gemm_float_of(GGML_TYPE_F32)) {
+            return run_micro_panels(node, kernel, task);
         }
     }
     const std::int64_t group2 = b.ne[2] / a.ne[2], group3 = b.ne[3] / a.ne[3];
@@ -182,9 +184,9 @@ int worthwhile(const Tensor& node, int threads) {
 
 Demand plain_demand(const Tensor& node, int threads) {
     const int tasks = worthwhile(node, threads);
-    const bool has_strips = is_worth_strips(*node.src[0], *node.src[1]);
+    const bool has_micro_panels = is_worth_micro_panels(*node.src[0], *node.src[1]);
     return {.tasks = tasks,
-            .scratch = has_strips ? static_cast<std::size_t>(tasks) * kOuterBytes : 0};
+            .scratch = has_micro_panels ? static_cast<std::size_t>(tasks) * kOuterBytes : 0};
 }
 
 std::size_t decoded_pitch(const Tensor& a) {
@@ -241,7 +243,8 @@ extern const Kernel kOutProdDecoded{.name = "out_prod_decoded",
                                     .op = GGML_OP_OUT_PROD,
                                     .objection = decoded_objection,
                                     .run = run_decoded,
-                                    .demand = decoded_demand};
+                                    .demand = decoded_demand,
+                                    .rank = Rank::rest};
 
 }  // namespace heddle::cpu
 #endif

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/dot/strips.hpp"
+#include "backends/cpu/dot/gemm.hpp"
 #include "backends/cpu/kernels/test_support.hpp"
 #include "backends/cpu/type_traits.hpp"
 #include "ops/matmul.hpp"
@@ -87,8 +87,8 @@ TEST(CpuMulMat, MultipliesManyRowsWithManyColumnsOfEveryType) {
     for (int number = 0; number < GGML_TYPE_COUNT; ++number) {
         const auto type = static_cast<Type>(number);
         if (cpu_traits_of(type).vec_dot == nullptr) continue;
-        // Past one strip of rows and of columns of every instruction set, and not whole ones; the
-        // longer rows are past what is multiplied in one go.
+        // Past one micro-panel of rows and of columns of every instruction set, and not whole ones;
+        // the longer rows are past what is multiplied in one go.
         const bool is_long = type == GGML_TYPE_F16 || type == GGML_TYPE_Q4_0 ||
                              type == GGML_TYPE_Q4_K || type == GGML_TYPE_Q6_K;
         for (const auto& [m, n] : {std::pair{9, 4}, {35, 14}, {32, 24}, {37, 29}, {16, 50}}) {
@@ -130,8 +130,8 @@ TEST(CpuMulMat, MultipliesManyLongRowsWithFewColumns) {
     }
 }
 
-/// Whole strips of rows are packed while they are multiplied, some elements ahead: lengths before,
-/// at and after what is packed at a time.
+/// Whole micro-panels of rows are packed while they are multiplied, some elements ahead: lengths
+/// before, at and after what is packed at a time.
 TEST(CpuMulMat, PacksRowsOfAnyLength) {
     for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL,
                             GGML_TYPE_MXFP4, GGML_TYPE_NVFP4, GGML_TYPE_Q2_0, GGML_TYPE_Q1_0}) {
@@ -147,8 +147,8 @@ TEST(CpuMulMat, PacksRowsOfAnyLength) {
     }
 }
 
-/// Rows are multiplied with one strip of columns as they are packed, over more elements than is
-/// usual; neither that nor how columns are shared out may change a result.
+/// Rows are multiplied with one micro-panel of columns as they are packed, over more elements than
+/// is usual; neither that nor how columns are shared out may change a result.
 TEST(CpuMulMat, GivesFewColumnsTheResultsTheyHaveAmongMany) {
     for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K}) {
         for (const std::int64_t k : {768, 2304, 16640}) {  // of one go, of some, of more than fit
@@ -160,7 +160,7 @@ TEST(CpuMulMat, GivesFewColumnsTheResultsTheyHaveAmongMany) {
             Tensor* few = bench.node<ops::MulMat>({}, {a, bench.slice(b, {}, {k, 8, 1, 1})});
             ASSERT_TRUE(many != nullptr && few != nullptr);
             for_each_way([&](int tasks) {
-                const StripKernel kernel = strip_kernel_of(type);
+                const GemmKernel kernel = gemm_kernel_of(type);
                 if (!kernel || !kernel.pays_for(8, k)) return;
                 ASSERT_TRUE(run_node(*many, tasks));
                 ASSERT_TRUE(run_node(*few, tasks));
@@ -305,8 +305,8 @@ TEST(CpuMulMat, DeclinesWhatItCannotMultiply) {
     };
     EXPECT_EQ(reason(GGML_TYPE_F32, GGML_TYPE_F16), "b is neither f32 nor a's dot type");
     EXPECT_EQ(reason(GGML_TYPE_Q4_0, GGML_TYPE_F16), "b is neither f32 nor a's dot type");
-    EXPECT_EQ(reason(GGML_TYPE_I32, GGML_TYPE_F32), "rows of this type cannot be multiplied");
-    EXPECT_EQ(reason(GGML_TYPE_Q8_K, GGML_TYPE_F32), "rows of this type cannot be multiplied");
+    EXPECT_EQ(reason(GGML_TYPE_I32, GGML_TYPE_F32), "there is no dot product for the type of a");
+    EXPECT_EQ(reason(GGML_TYPE_Q8_K, GGML_TYPE_F32), "there is no dot product for the type of a");
     EXPECT_EQ(reason(GGML_TYPE_Q4_K, GGML_TYPE_Q8_K), "");
     Tensor* b = bench.permuted(bench.tensor(GGML_TYPE_F32, {2, 256, 1, 1}), {1, 0, 2, 3});
     EXPECT_EQ(objection_to(
@@ -359,7 +359,7 @@ TEST(CpuMulMatId, MultipliesEachTokenWithItsExperts) {
 
 TEST(CpuMulMatId, MultipliesLongRows) {
     for (const Type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K}) {
-        for (const std::int64_t tokens : {1, 7}) {  // experts with one column, and with more
+        for (const std::int64_t tokens : {1, 7}) {  // experts with a single column, and with more
             SCOPED_TRACE(testing::Message() << name_of(type) << " " << tokens);
             Workbench bench;
             Tensor* as = bench.random(type, {768, 17, 5, 1});
@@ -461,8 +461,12 @@ TEST(CpuOutProd, DeclinesOtherTypesAndRepeatsOfThem) {
             {},
             {bench.tensor(type, {32, 4, 1, 1}), bench.tensor(GGML_TYPE_F32, {3, 4, batch, 1})}));
     };
-    EXPECT_EQ(reason(GGML_TYPE_BF16, 1), "a is neither f32, f16 nor a block format");
-    EXPECT_EQ(reason(GGML_TYPE_F16, 2), "a is not f32 and would have to repeat");
+    EXPECT_EQ(reason(GGML_TYPE_BF16, 1),
+              "out_prod_f32: a is not f32; out_prod_decoded: a is "
+              "neither f32, f16 nor a block format");
+    EXPECT_EQ(reason(GGML_TYPE_F16, 2),
+              "out_prod_f32: a is not f32; out_prod_decoded: a is not "
+              "f32 and would have to repeat");
     EXPECT_EQ(reason(GGML_TYPE_Q8_0, 1), "");
     EXPECT_EQ(reason(GGML_TYPE_F32, 2), "");
 }

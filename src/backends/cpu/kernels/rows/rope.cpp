@@ -132,7 +132,7 @@ void turn_table(const TokenAngles& token, float fastest) {
 }
 
 /// More than this does not come from a near cache: then one head after the other is faster, as the
-/// processor sees where that leads.
+/// CPU sees where that leads.
 inline constexpr std::size_t kNearBytes = 512 * 1024;
 
 /// Heads of one token, `pitch` bytes apart.

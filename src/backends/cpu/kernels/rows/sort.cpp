@@ -93,7 +93,7 @@ Demand sort_demand(const Tensor& node, int threads, double flops_per_element) {
 std::string_view argsort_objection(const Tensor& node) {
     const std::int32_t order = unpack<ops::Argsort::Params>(node).order;
     if (order != GGML_SORT_ORDER_ASC && order != GGML_SORT_ORDER_DESC)
-        return "there is no such order";
+        return "the order is neither ascending nor descending";
     if (node.ne[0] != node.src[0]->ne[0]) return "the result does not have the extents of x";
     return objection_to_rows(node);
 }

@@ -119,7 +119,7 @@ TEST(CpuSort, SaysWhyItDeclines) {
     EXPECT_EQ(objection_to(*bench.node<ops::Argsort>({}, {x})), "x is not f32");
     EXPECT_EQ(objection_to(*bench.node<ops::Argsort>({.order = 2},
                                                      {bench.tensor(GGML_TYPE_F32, {8, 1, 1, 1})})),
-              "there is no such order");
+              "the order is neither ascending nor descending");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Adamw, UpdatesWeightsAndBothMoments) {
     }
 }
 
-TEST(Adamw, NothingOverNothingIsNotANumber) {
+TEST(Adamw, ZeroOverZeroIsNan) {
     Workbench bench;
     const Extents extent{5, 1, 1, 1};
     Tensor* weights = make_operand(bench, extent, 0);

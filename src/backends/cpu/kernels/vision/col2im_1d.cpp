@@ -81,7 +81,7 @@ struct Gathered {
                 continue;
             }
             const std::byte* from = at(x, at_tap, t);
-            // Columns are often pages apart, so that nobody else foresees what follows here.
+            // Columns are often pages apart, so that no hardware prefetcher follows.
             for (std::int64_t b = 0; b < taps * Rows::kSize; b += 64) {
                 hwy::Prefetch(from + taps * Rows::kSize + b);
             }

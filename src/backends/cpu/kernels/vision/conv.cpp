@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/dot/convert.hpp"
-#include "backends/cpu/dot/panel.hpp"
+#include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernels/node_flops.hpp"
 #include "backends/cpu/kernels/vision/patches.hpp"
 #include "ops/convolution.hpp"
@@ -55,13 +55,13 @@ struct Convolution {
         return static_cast<float*>(node->data) + (batch * out_channels + channel) * volume.pixels();
     }
 
-    void multiply(const Panel& panel, std::int64_t batch, std::int64_t pixel, Range channels,
+    void multiply(const MatrixView& view, std::int64_t batch, std::int64_t pixel, Range channels,
                   std::byte* scratch) const;
 };
 
-void Convolution::multiply(const Panel& panel, std::int64_t batch, std::int64_t pixel,
+void Convolution::multiply(const MatrixView& view, std::int64_t batch, std::int64_t pixel,
                            Range channels, std::byte* scratch) const {
-    const MultiplyPanel multiply_panel = plain_panel_of(type());
+    const MultiplyRows multiply_rows = plain_multiply_of(type());
     const auto* weights = static_cast<const std::byte*>(kernel->data);
     const std::size_t row = row_size(type(), depth());
     for (std::int64_t first = channels.begin; first < channels.end; first += kColumns) {
@@ -76,7 +76,7 @@ void Convolution::multiply(const Panel& panel, std::int64_t batch, std::int64_t 
             f16_to_f32_row(columns[c], reinterpret_cast<float*>(widened), depth());
             columns[c] = widened;
         }
-        multiply_panel(panel, columns, results, count);
+        multiply_rows(view, columns, results, count);
     }
 }
 
@@ -103,14 +103,14 @@ void run(const Convolution& conv, const Task& task) {
                            conv.patch_pitch());
             ready = chunk;
         }
-        const Panel panel{.type = conv.type(),
-                          .rows = gathered,
-                          .pitch = conv.patch_pitch(),
-                          .count = end - first,
-                          .depth = conv.depth()};
+        const MatrixView view{.type = conv.type(),
+                              .rows = gathered,
+                              .pitch = conv.patch_pitch(),
+                              .count = end - first,
+                              .depth = conv.depth()};
         const Range channels{blocks * part / parts * kColumns,
                              std::min(blocks * (part + 1) / parts * kColumns, conv.out_channels)};
-        conv.multiply(panel, batch, first, channels, widened);
+        conv.multiply(view, batch, first, channels, widened);
     }
 }
 

@@ -94,7 +94,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernels/node_flops.hpp"
-#include "backends/cpu/kernels/products/strip_product.hpp"
+#include "backends/cpu/kernels/products/gemm_pieces.hpp"
 #include "core/half.hpp"
 
 namespace heddle::cpu {
@@ -126,22 +126,22 @@ void run_rows(const Transposed& conv, const Task& task) {
     HWY_DYNAMIC_DISPATCH(convolve_transposed)(rounded, reinterpret_cast<float*>(sums), task);
 }
 
-// ---- over strips -------------------------------------------------------------------------------
+// ---- over micro-panels --------------------------------------------------------------------------
 
 /// A transposed convolution as matrix products, one for each place of a group: its rows are the
 /// groups of the result, its columns the output channels, and what is summed over are the taps that
 /// land on the place, and the input channels.
 ///
-/// Column strips follow each other for all output channels of a place, then for all places. Those
-/// of one place: input channels vary fastest, then taps across, then taps down.
+/// Column micro-panels follow each other for all output channels of a place, then for all places.
+/// Those of one place: input channels vary fastest, then taps across, then taps down.
 struct TransposedProduct {
-    static constexpr std::int64_t kGroups = 64;    ///< of a piece; whole strips of every kernel
+    static constexpr std::int64_t kGroups = 64;  ///< of a piece; whole micro-panels of every kernel
     static constexpr std::int64_t kDepth = 1024;   ///< elements that are packed at once, at most
     static constexpr std::int64_t kSums = 768;     ///< columns of a piece, at most
     static constexpr std::int64_t kChannels = 16;  ///< whose weights are packed in one go
 
     const Transposed& conv;
-    StripKernel kernel;
+    GemmKernel kernel;
 
     std::int64_t places() const { return conv.hit_places(conv.taps); }
     std::int64_t places_y() const { return conv.hit_places(conv.taps_y); }
@@ -157,7 +157,8 @@ struct TransposedProduct {
     }
 
     std::size_t weights_size() const {
-        const std::int64_t channels = blocks_of(conv.out_channels, kStripColumns) * kStripColumns;
+        const std::int64_t channels =
+            blocks_of(conv.out_channels, kMicroPanelColumns) * kMicroPanelColumns;
         const std::int64_t floats = places() * places_y() * channels * depth();
         return static_cast<std::size_t>(blocks_of(floats, 16) * 16) * sizeof(float);
     }
@@ -171,8 +172,8 @@ struct TransposedProduct {
     }
 
     // For the kernel in use.
-    std::int64_t strips() const { return blocks_of(conv.out_channels, kernel.columns); }
-    std::int64_t strip_floats() const { return depth() * kernel.columns; }
+    std::int64_t micro_panels() const { return blocks_of(conv.out_channels, kernel.columns); }
+    std::int64_t micro_panel_floats() const { return depth() * kernel.columns; }
 
     const float* weights_of(std::int64_t in, float* line) const;
     void pack_weights(Range in_channels, float* line, float* to) const;
@@ -229,31 +230,31 @@ void TransposedProduct::pack_weights(Range in_channels, float* line, float* to) 
         for (std::int64_t tap = 0; tap < taps; ++tap) {
             const std::int64_t x = tap % conv.taps, y = tap / conv.taps;
             const std::int64_t place = y % conv.stride * places() + x % conv.stride;
-            float* strip =
-                to + place * strips() * strip_floats() +
+            float* micro_panel =
+                to + place * micro_panels() * micro_panel_floats() +
                 (y / conv.stride * line_depth() + x / conv.stride * conv.in_channels + in) *
                     columns;
             const float* from = weights + tap;
             for (std::int64_t first = 0; first < conv.out_channels; first += columns) {
                 const std::int64_t there = std::min(columns, conv.out_channels - first);
-                for (std::int64_t c = 0; c < there; ++c, from += taps) strip[c] = *from;
-                for (std::int64_t c = there; c < columns; ++c) strip[c] = 0;
-                strip += strip_floats();
+                for (std::int64_t c = 0; c < there; ++c, from += taps) micro_panel[c] = *from;
+                for (std::int64_t c = there; c < columns; ++c) micro_panel[c] = 0;
+                micro_panel += micro_panel_floats();
             }
         }
     }
 }
 
-/// What groups see through taps `tap_y` and those of elements `depth` of a line, in strips.
+/// What groups see through taps `tap_y` and those of elements `depth` of a line, in micro-panels.
 void TransposedProduct::pack_groups(Range range, std::int64_t batch, std::int64_t tap_y,
                                     Range depth, float* to) const {
     const std::int64_t rows = kernel.rows, count = depth.end - depth.begin;
     const bool rounds = conv.kernel.type != GGML_TYPE_F32;
     for (std::int64_t first = range.begin; first < range.end; first += rows, to += rows * count) {
-        const Range strip{first, std::min(first + rows, range.end)};
-        if (strip.end - first < rows) std::fill_n(to, rows * count, 0.0f);
+        const Range micro_panel{first, std::min(first + rows, range.end)};
+        if (micro_panel.end - first < rows) std::fill_n(to, rows * count, 0.0f);
         float* at_row = to;
-        for_rows_of(strip, [&](std::int64_t group_y, std::int64_t group, std::int64_t n) {
+        for_rows_of(micro_panel, [&](std::int64_t group_y, std::int64_t group, std::int64_t n) {
             const std::int64_t y = group_y - tap_y;
             const bool is_inside = 0 <= y && y < conv.height;
             for (std::int64_t i = depth.begin; i < depth.end; ++i) {
@@ -293,30 +294,32 @@ void TransposedProduct::put(Range range, std::int64_t batch, std::int64_t place,
     });
 }
 
-/// Strips `columns` of columns, all for the same place down, times up to `kGroups` groups.
+/// Micro-panels `columns` of columns, all for the same place down, times up to `kGroups` groups.
 void TransposedProduct::multiply(Range range, Range columns, std::int64_t batch,
                                  const float* weights, float* scratch) const {
     float* sums = scratch + kGroups * kDepth;
-    const std::int64_t place_y = columns.begin / (places() * strips());
+    const std::int64_t place_y = columns.begin / (places() * micro_panels());
     const std::int64_t at_once = std::min(kernel.depth, kDepth);
     const std::int64_t taps_y = conv.taps_at(place_y, conv.taps_y);
     for (std::int64_t tap_y = 0; tap_y < taps_y; ++tap_y) {
         for (std::int64_t begin = 0; begin < line_depth(); begin += at_once) {
             const Range part{begin, std::min(begin + at_once, line_depth())};
             pack_groups(range, batch, tap_y, part, scratch);
-            for (std::int64_t strip = columns.begin; strip < columns.end; ++strip) {
-                const std::int64_t place = strip / strips() % places();
+            for (std::int64_t micro_panel = columns.begin; micro_panel < columns.end;
+                 ++micro_panel) {
+                const std::int64_t place = micro_panel / micro_panels() % places();
                 const std::int64_t there = conv.taps_at(place, conv.taps) * conv.in_channels;
                 const std::int64_t count = std::min(part.end, there) - begin;
                 if (count <= 0) continue;
-                const int width =
-                    kernel.width_of(conv.out_channels - strip % strips() * kernel.columns);
-                const float* from = weights + strip * strip_floats() +
+                const int width = kernel.width_of(conv.out_channels -
+                                                  micro_panel % micro_panels() * kernel.columns);
+                const float* from = weights + micro_panel * micro_panel_floats() +
                                     (tap_y * line_depth() + begin) * kernel.columns;
                 for (std::int64_t r = 0; r < range.end - range.begin; r += kernel.rows) {
-                    float* out[kStripColumns];
+                    float* out[kMicroPanelColumns];
                     for (int c = 0; c < kernel.columns; ++c) {
-                        const std::int64_t column = (strip - columns.begin) * kernel.columns + c;
+                        const std::int64_t column =
+                            (micro_panel - columns.begin) * kernel.columns + c;
                         out[c] = sums + column * kGroups + r;
                     }
                     kernel.multiply(
@@ -327,17 +330,17 @@ void TransposedProduct::multiply(Range range, Range columns, std::int64_t batch,
             }
         }
     }
-    for (std::int64_t strip = columns.begin; strip < columns.end; ++strip) {
-        const std::int64_t first = strip % strips() * kernel.columns;
+    for (std::int64_t micro_panel = columns.begin; micro_panel < columns.end; ++micro_panel) {
+        const std::int64_t first = micro_panel % micro_panels() * kernel.columns;
         const int width = kernel.width_of(conv.out_channels - first);
         for (int c = 0; c < width; ++c, sums += kGroups) {
-            put(range, batch, strip / strips() % places(), place_y, first + c, sums);
+            put(range, batch, micro_panel / micro_panels() % places(), place_y, first + c, sums);
         }
         sums += (kernel.columns - width) * kGroups;
     }
 }
 
-void run_strips(const TransposedProduct& product, const Task& task) {
+void run_micro_panels(const TransposedProduct& product, const Task& task) {
     const Transposed& conv = product.conv;
     auto* weights = reinterpret_cast<float*>(task.scratch);
     auto* scratch =
@@ -361,26 +364,29 @@ void run_strips(const TransposedProduct& product, const Task& task) {
 
     // Pieces of columns have one place down each, and no more sums than there is room for.
     const std::int64_t blocks = blocks_of(product.groups(), TransposedProduct::kGroups);
-    const std::int64_t strips = product.places() * product.strips();
+    const std::int64_t micro_panels = product.places() * product.micro_panels();
     const std::int64_t wanted =
         blocks_of(4 * task.count, blocks * conv.batches * product.places_y());
-    const std::int64_t least = blocks_of(strips * product.kernel.columns, TransposedProduct::kSums);
-    const std::int64_t parts = std::min(strips, task.count > 1 ? std::max(wanted, least) : least);
+    const std::int64_t least =
+        blocks_of(micro_panels * product.kernel.columns, TransposedProduct::kSums);
+    const std::int64_t parts =
+        std::min(micro_panels, task.count > 1 ? std::max(wanted, least) : least);
     const std::int64_t cuts = parts * product.places_y();
     task.share_out(conv.batches * blocks * cuts, [&](std::int64_t piece) {
         const std::int64_t cut = piece % cuts, block = piece / cuts % blocks;
-        const std::int64_t part = cut % parts, begin = cut / parts * strips;
+        const std::int64_t part = cut % parts, begin = cut / parts * micro_panels;
         const std::int64_t first = block * TransposedProduct::kGroups;
-        product.multiply({first, std::min(first + TransposedProduct::kGroups, product.groups())},
-                         {begin + strips * part / parts, begin + strips * (part + 1) / parts},
-                         piece / (cuts * blocks), weights, scratch);
+        product.multiply(
+            {first, std::min(first + TransposedProduct::kGroups, product.groups())},
+            {begin + micro_panels * part / parts, begin + micro_panels * (part + 1) / parts},
+            piece / (cuts * blocks), weights, scratch);
     });
 }
 
 void run(const Transposed& conv, const Task& task) {
     if (is_empty(conv.node)) return;
-    const TransposedProduct product{conv, float_strips_of(GGML_TYPE_F32)};
-    if (product.kernel && product.pays()) return run_strips(product, task);
+    const TransposedProduct product{conv, gemm_float_of(GGML_TYPE_F32)};
+    if (product.kernel && product.pays()) return run_micro_panels(product, task);
     run_rows(conv, task);
 }
 
@@ -402,8 +408,8 @@ Demand demand(const Transposed& conv, double flops, int threads) {
     const TransposedProduct product{conv, {}};
     if (!product.pays()) return {.tasks = tasks, .scratch = for_rows};
     // Enough for any instruction set: another may be chosen before this runs.
-    const std::size_t for_strips = product.weights_size() + count * product.task_size();
-    return {.tasks = tasks, .scratch = std::max(for_rows, for_strips)};
+    const std::size_t for_micro_panels = product.weights_size() + count * product.task_size();
+    return {.tasks = tasks, .scratch = std::max(for_rows, for_micro_panels)};
 }
 
 /// The functions of a kernel for the op of descriptor `D`.

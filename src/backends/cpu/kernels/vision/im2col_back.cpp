@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/lanes.hpp"
-#include "backends/cpu/kernels/vision/in_turns.hpp"
+#include "backends/cpu/kernels/vision/interleave.hpp"
 #include "backends/cpu/kernels/vision/patch_tile.hpp"
 #include "ops/im2col.hpp"
 
@@ -64,11 +64,12 @@ namespace heddle::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
-/// Adds `rows` elements in turns of `kTaps` to as many columns, which lie `step` elements apart.
-/// Where rows are no whole number of vectors, nothing is added to what follows them.
+/// Adds `rows` interleaved elements of `kTaps` columns to as many columns, which lie `step`
+/// elements apart. Where rows are no whole number of vectors, nothing is added to what follows
+/// them.
 template <int kTaps>
 HWY_INLINE void add_patch(const float* from, std::int64_t rows, float* to, std::int64_t step) {
-    using Turns = InTurns<kTaps, float>;
+    using Turns = Interleave<kTaps, float>;
     constexpr std::int64_t lanes = Turns::kLanes;
     std::int64_t r = 0;
     for (; r + lanes <= rows; r += lanes) Turns::add(from + r * kTaps, to + r, step);

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/lanes.hpp"
-#include "backends/cpu/kernels/vision/in_turns.hpp"
+#include "backends/cpu/kernels/vision/interleave.hpp"
 #include "backends/cpu/kernels/vision/patch_tile.hpp"
 
 #ifndef HEDDLE_CPU_PATCHES_ONCE
@@ -182,7 +182,7 @@ private:
 /// Elements of one patch, of `rows` rows of the data.
 template <int kTaps, class T>
 HWY_INLINE void write_patch(const T* from, std::int64_t step, std::int64_t rows, T* to) {
-    using Turns = InTurns<kTaps, T>;
+    using Turns = Interleave<kTaps, T>;
     constexpr std::int64_t lanes = Turns::kLanes;
     if (rows < lanes) {
         T whole[kTaps * lanes];

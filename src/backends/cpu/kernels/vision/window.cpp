@@ -44,7 +44,7 @@ std::string_view unpart_objection(const Tensor& node) {
     const std::int64_t windows =
         window_count(node.ne[1], width) * window_count(node.ne[2], width) * node.ne[3];
     if (x.ne[0] < node.ne[0] || x.ne[1] < width || x.ne[2] < width || x.ne[3] < windows) {
-        return "x has not enough windows for the image";
+        return "x has too few windows for the image";
     }
     return rows_objection(node, GGML_TYPE_F32);
 }

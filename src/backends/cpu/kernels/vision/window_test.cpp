@@ -44,9 +44,9 @@ TEST(WinUnpart, DeclinesTooFewWindows) {
     Workbench bench;
     Tensor* windows = bench.random(GGML_TYPE_F32, {5, 4, 4, 5});
     EXPECT_EQ(objection_to(*bench.node<WinUnpart>({{4}, 9, 7}, {windows})),
-              "x has not enough windows for the image");
+              "x has too few windows for the image");
     EXPECT_EQ(objection_to(*bench.node<WinUnpart>({{5}, 9, 5}, {windows})),
-              "x has not enough windows for the image");
+              "x has too few windows for the image");
 }
 
 TEST(GetRelPos, TakesTheEmbeddingOfEachDistance) {

@@ -1,0 +1,34 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/repack/repack_k.cpp"
+#include <hwy/foreach_target.h>  // compiles this file once per instruction set
+#include <hwy/highway.h>
+
+#include "backends/cpu/dot/formats/k.hpp"
+#include "backends/cpu/repack/families.hpp"
+#include "backends/cpu/repack/micro_panels.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heddle::cpu::HWY_NAMESPACE {
+#if !HEDDLE_HAS_REPACK
+
+RepackKernel repack_k(Type) { return {}; }
+
+#else
+
+RepackKernel repack_k(Type type) {
+    return find_by_type<RepackKernel, Family::k>(
+        type, []<Type kType>() { return repack_kernel_of_format<BlockFormat<kType> >(); });
+}
+
+#endif
+}  // namespace heddle::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heddle::cpu {
+HWY_EXPORT(repack_k);
+
+RepackKernel repack_k_of(Type type) { return HWY_DYNAMIC_DISPATCH(repack_k)(type); }
+
+}  // namespace heddle::cpu
+#endif
