@@ -1,7 +1,7 @@
 // What a token takes: the launches of 32 layers of a 7B model, captured as one graph, with parts of
 // them left out. Ratios are to reading the weights alone, measured in the same run.
 //
-//     cuda_layer_bench [TYPE...]      Q4_0 Q8_0 F16 Q4_K Q6_K
+//     cuda_layer_bench [TYPE...]      Q4_0 Q8_0 F16 Q4_K Q6_K IQ4_XS MXFP4
 
 #include <cstring>
 
@@ -26,6 +26,14 @@ void set_params_of(Tensor& node, const Params& params) {
     std::memcpy(node.op_params, &params, sizeof params);
 }
 
+/// What of a layer is launched, and how.
+struct Parts {
+    const char* name;
+    bool inputs = true, attention = true, outputs = true, gates = true, downs = true;
+    bool is_chained = true, reads_ahead = true;
+    bool is_attention_chained = true;  ///< to the kernels before and after it
+};
+
 /// One layer's nodes over weights of its own.
 struct Layer {
     Type type;
@@ -38,9 +46,11 @@ struct Layer {
     static std::size_t bytes(Type type, std::int64_t rows, std::int64_t depth) {
         return row_size(type, depth) * static_cast<std::size_t>(rows);
     }
-    std::size_t weight_bytes() const {
-        return bytes(type, 2 * kWidth + 2 * kKeyWidth + 2 * kInner, kWidth) +
-               bytes(type, kWidth, kInner);
+    std::size_t weight_bytes(const Parts& parts) const {
+        return (parts.inputs ? bytes(type, kWidth + 2 * kKeyWidth, kWidth) : 0) +
+               (parts.outputs ? bytes(type, kWidth, kWidth) : 0) +
+               (parts.gates ? bytes(type, 2 * kInner, kWidth) : 0) +
+               (parts.downs ? bytes(type, kWidth, kInner) : 0);
     }
 
     Layer(Type t, std::int64_t context, std::byte* scratch_room)
@@ -157,68 +167,120 @@ struct Layer {
     Layer& operator=(const Layer&) = delete;
 };
 
-struct Parts {
-    const char* name;
-    bool products = true, ropes = true, attention = true, is_chained = true, reads_ahead = true;
-};
-
-void launch_layer(const Layer& l, const Parts& parts, const Launch& launch) {
-    if (parts.products)
-        launch_columns(
-            {.norm = &l.norm, .scale = &l.scaled, .products = {&l.q, &l.k, &l.v}, .count = 3},
-            launch);
-    if (parts.ropes) {
-        RopeStoreGroup group;
-        group.members = {
-            RopeStore{&l.q_turned, nullptr}, {&l.k_turned, &l.store_k}, {nullptr, &l.store_v}};
-        group.count = 3;
-        launch_rope_store(group, launch);
+void launch_layer(const Layer& l, const Parts& parts, Launch& launch) {
+    const auto done = [&] { launch.is_chained = parts.is_chained; };
+    launch.reads_ahead = parts.reads_ahead;
+    if (parts.inputs) {
+        launch_columns({.norm = &l.norm,
+                        .scale = &l.scaled,
+                        .products = {&l.q, &l.k, &l.v},
+                        .count = 3,
+                        .ends = {RopeStore{&l.q_turned, nullptr},
+                                 {&l.k_turned, &l.store_k},
+                                 {nullptr, &l.store_v}},
+                        .has_early_inputs = parts.reads_ahead},
+                       launch);
+        done();
     }
-    if (parts.attention) kAttentionDecode.launch(l.attention, launch);
-    if (!parts.products) return;
-    launch_columns({.products = {&l.o}, .count = 1, .sum = &l.sum}, launch);
-    launch_columns({.norm = &l.norm2,
-                    .scale = &l.scaled2,
-                    .products = {&l.gate, &l.up},
-                    .count = 2,
-                    .gate = &l.glu},
-                   launch);
-    launch_columns({.products = {&l.down}, .count = 1, .sum = &l.next}, launch);
+    if (parts.attention) {
+        launch.is_chained &= parts.is_attention_chained;
+        kAttentionToken.launch(l.attention, launch), done();
+        launch.is_chained &= parts.is_attention_chained;
+    }
+    if (parts.outputs)
+        launch_columns({.products = {&l.o}, .count = 1, .sum = &l.sum}, launch), done();
+    if (parts.gates)
+        launch_columns({.norm = &l.norm2,
+                        .scale = &l.scaled2,
+                        .products = {&l.gate, &l.up},
+                        .count = 2,
+                        .gate = &l.glu},
+                       launch),
+            done();
+    if (parts.downs)
+        launch_columns({.products = {&l.down}, .count = 1, .sum = &l.next}, launch), done();
 }
 
 void measure(Bench& bench, Type type, std::int64_t context) {
-    Memory room(8 << 20), scratch(64 << 20);
+    Memory room(8 << 20), scratch(64 << 20), tickets(kTickets * sizeof(unsigned));
+    check(cudaMemset(tickets.data, 0, kTickets * sizeof(unsigned)), "tickets");
     std::vector<std::unique_ptr<Layer>> layers;
     for (int i = 0; i < kLayers; ++i)
         layers.push_back(std::make_unique<Layer>(type, context, room.data));
-    const double bytes = double(layers[0]->weight_bytes()) * kLayers;
     constexpr Parts kParts[] = {
         {.name = "all of a layer"},
         {.name = "all, each kernel after the one before", .is_chained = false},
         {.name = "all, weights after the kernel before", .reads_ahead = false},
-        {.name = "products alone", .ropes = false, .attention = false},
-        {.name = "products alone, each after the one before",
-         .ropes = false,
+        {.name = "all but attention", .attention = false},
+        {.name = "all, attention by itself", .is_attention_chained = false},
+        {.name = "q, k, v", .attention = false, .outputs = false, .gates = false, .downs = false},
+        {.name = "attention", .inputs = false, .outputs = false, .gates = false, .downs = false},
+        {.name = "output of attention",
+         .inputs = false,
          .attention = false,
-         .is_chained = false},
-        {.name = "products and attention", .ropes = false},
-        {.name = "rope and stores alone", .products = false, .attention = false},
-        {.name = "attention alone", .products = false, .ropes = false},
+         .gates = false,
+         .downs = false},
+        {.name = "gate and up",
+         .inputs = false,
+         .attention = false,
+         .outputs = false,
+         .downs = false},
+        {.name = "down", .inputs = false, .attention = false, .outputs = false, .gates = false},
+        {.name = "all of a layer, again"},
     };
-    std::printf("%s, %d layers, %d keys: %.2f GB, read in %.0f us\n", type_info(type).name, kLayers,
-                int(context), bytes / 1e9, bytes / bench.ceiling * 1e6);
+    std::printf("%s, %d layers, %d keys\n", type_info(type).name, kLayers, int(context));
     for (const Parts& parts : kParts) {
         const double t = bench.seconds(1, [&](int) {
-            Launch launch{bench.stream, scratch.data, bench.device};
-            for (const auto& layer : layers) {
-                launch.reads_ahead = parts.reads_ahead;
-                launch_layer(*layer, parts, launch);
-                launch.is_chained = parts.is_chained;
-            }
+            Launch launch{.stream = bench.stream,
+                          .scratch = scratch.data,
+                          .device = bench.device,
+                          .tickets = reinterpret_cast<unsigned*>(tickets.data)};
+            for (const auto& layer : layers) launch_layer(*layer, parts, launch);
         });
-        std::printf("    %-44s %8.1f us", parts.name, t * 1e6);
-        if (parts.products) std::printf("  %3.0f %% of reading", 100 * bytes / bench.ceiling / t);
+        const double bytes = double(layers[0]->weight_bytes(parts)) * kLayers;
+        std::printf("    %-44s %8.1f us, %6.2f a layer", parts.name, t * 1e6, t * 1e6 / kLayers);
+        if (bytes > 0) std::printf("  %3.0f %% of reading", 100 * bytes / bench.ceiling / t);
         std::printf("\n");
+    }
+}
+
+/// One query over a long cache, as many times as there are layers of it that do not fit L2.
+void measure_attention(Bench& bench, Type type, std::int64_t keys) {
+    constexpr int kCaches = 8;
+    const std::size_t row = row_size(type, kKeyWidth);
+    const Memory cache(row * static_cast<std::size_t>(keys) * 2 * kCaches, type == GGML_TYPE_F16);
+    const Memory room(1 << 20), scratch(64 << 20), tickets(kTickets * sizeof(unsigned));
+    check(cudaMemset(tickets.data, 0, kTickets * sizeof(unsigned)), "tickets");
+    std::vector<Tensor> tensors(2 * kCaches + 1), nodes(kCaches);
+    tensors[2 * kCaches] = tensor(GGML_TYPE_F32, {kHead, 1, kHeads, 1}, room.data);
+    for (int i = 0; i < 2 * kCaches; ++i) {
+        Tensor& t = tensors[std::size_t(i)];
+        t = tensor(type, {kHead, keys, kKeyHeads, 1},
+                   cache.data + std::size_t(i) * row * static_cast<std::size_t>(keys));
+        t.nb[1] = row, t.nb[2] = row / kKeyHeads;
+        t.nb[3] = row * static_cast<std::size_t>(keys);
+    }
+    for (int i = 0; i < kCaches; ++i) {
+        Tensor& node = nodes[std::size_t(i)];
+        node = tensor(GGML_TYPE_F32, {kHead, kHeads, 1, 1}, room.data + 65536);
+        node.op = GGML_OP_FLASH_ATTN_EXT;
+        node.src[0] = &tensors[2 * kCaches];
+        node.src[1] = &tensors[std::size_t(2 * i)], node.src[2] = &tensors[std::size_t(2 * i + 1)];
+        set_params_of(node, ops::FlashAttnExt::Params{0.088F, 0, 0, GGML_PREC_DEFAULT});
+    }
+    for (const Kernel& kernel : attention_kernels()) {
+        if (!kernel.objection(nodes[0]).empty()) continue;
+        const double t = bench.seconds(kCaches, [&](int i) {
+            kernel.launch(nodes[std::size_t(i)],
+                          {.stream = bench.stream,
+                           .scratch = scratch.data,
+                           .device = bench.device,
+                           .tickets = reinterpret_cast<unsigned*>(tickets.data)});
+        });
+        const double bytes = 2.0 * double(row) * double(keys);
+        std::printf("%s, one query, %6d keys %s: %7.1f us, %3.0f %% of reading\n", kernel.name,
+                    int(keys), type_info(type).name, t * 1e6, 100 * bytes / bench.ceiling / t);
+        if (&kernel == &attention_kernels()[1]) break;
     }
 }
 
@@ -230,15 +292,18 @@ int main(int count, char** words) {
     using namespace heddle::cuda;
     Bench bench;
     measure_reading(bench);
-    const std::pair<const char*, Type> types[] = {{"Q4_0", GGML_TYPE_Q4_0},
-                                                  {"Q8_0", GGML_TYPE_Q8_0},
-                                                  {"F16", GGML_TYPE_F16},
-                                                  {"Q4_K", GGML_TYPE_Q4_K},
-                                                  {"Q6_K", GGML_TYPE_Q6_K}};
+    const std::pair<const char*, Type> types[] = {
+        {"Q4_0", GGML_TYPE_Q4_0},  {"Q8_0", GGML_TYPE_Q8_0}, {"F16", GGML_TYPE_F16},
+        {"Q4_K", GGML_TYPE_Q4_K},  {"Q6_K", GGML_TYPE_Q6_K}, {"IQ4_XS", GGML_TYPE_IQ4_XS},
+        {"MXFP4", GGML_TYPE_MXFP4}};
     for (const auto& [name, type] : types) {
         bool is_wanted = count == 1;
         for (int i = 1; i < count; ++i) is_wanted |= std::strcmp(words[i], name) == 0;
         if (is_wanted) measure(bench, type, 512);
+    }
+    if (count > 1) return 0;
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0}) {
+        for (const std::int64_t keys : {512, 4096, 32768}) measure_attention(bench, type, keys);
     }
     return 0;
 }

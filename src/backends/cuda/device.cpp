@@ -34,18 +34,23 @@ ggml_backend_buffer_type_t CudaDevice::host_buffer_type() {
     return ggml_backend_cuda_host_buffer_type();
 }
 
-std::string_view CudaDevice::objection(const ggml_tensor& node) {
-    std::string_view reason;
-    if (choose_kernel(node, &reason) == nullptr) return reason;
-    for (const Tensor* source : node.src) {
+bool CudaDevice::supports(const ggml_tensor& node) {
+    return choose_kernel(node) != nullptr && !has_foreign_operand(node);
+}
+
+std::string CudaDevice::objection(const ggml_tensor& node) {
+    Objections why;
+    if (choose_kernel(node, &why) == nullptr) return why.text_for(node);
+    return has_foreign_operand(node) ? "an operand is in memory of another CUDA device" : "";
+}
+
+/// Memory of other kinds of device is not judged here: the scheduler copies it.
+bool CudaDevice::has_foreign_operand(const ggml_tensor& node) {
+    return std::ranges::any_of(node.src, [&](const Tensor* source) {
         const ggml_backend_buffer* buffer = source != nullptr ? source->buffer : nullptr;
-        if (buffer == nullptr || buffer->buft == memory_.handle()) continue;
-        // Memory of other kinds of device is not judged here: the scheduler copies it.
-        if (buffer->buft->iface.alloc_buffer == memory_.handle()->iface.alloc_buffer) {
-            return "an operand is in memory of another CUDA device";
-        }
-    }
-    return {};
+        return buffer != nullptr && buffer->buft != memory_.handle() &&
+               buffer->buft->iface.alloc_buffer == memory_.handle()->iface.alloc_buffer;
+    });
 }
 
 bool CudaDevice::wants(const ggml_tensor& node) {

@@ -21,7 +21,8 @@ public:
     ggml_backend_buffer_type_t buffer_type() { return memory_.handle(); }
     ggml_backend_buffer_type_t host_buffer_type();
     Result<std::unique_ptr<CudaStream>> start(const char*) { return CudaStream::make(board_); }
-    std::string_view objection(const ggml_tensor& node);
+    bool supports(const ggml_tensor& node);
+    std::string objection(const ggml_tensor& node);
     bool accepts(ggml_backend_buffer_type_t type) { return type == memory_.handle(); }
     bool wants(const ggml_tensor& node);
     Result<std::unique_ptr<CudaEvent>> make_event() { return CudaEvent::make(board_); }
@@ -31,6 +32,8 @@ public:
     const Board& board() const { return board_; }
 
 private:
+    bool has_foreign_operand(const ggml_tensor& node);
+
     const Board board_;
     CudaMemory memory_;
 };

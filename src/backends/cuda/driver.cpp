@@ -10,6 +10,7 @@ namespace {
 struct Countdown {
     std::atomic<std::int64_t> left = -1;
     std::atomic<std::int64_t> calls = 0;
+    std::atomic<bool> is_for_good = false;
 };
 
 Countdown& countdown() {
@@ -39,15 +40,21 @@ bool ends_device(cudaError_t status) {
     }
 }
 
-std::int64_t fail_after(std::int64_t count) {
+std::int64_t fail_after(std::int64_t count, Fault fault) {
+    countdown().is_for_good = fault == Fault::for_good;
     countdown().left = count;
     return countdown().calls.exchange(0);
 }
 
-bool is_to_fail() {
-    ++countdown().calls;
-    if (countdown().left < 0) return false;
-    return countdown().left-- == 0;
+cudaError_t fault_here(cudaError_t usual) {
+    Countdown& one = countdown();
+    one.calls.fetch_add(1, std::memory_order_relaxed);
+    if (one.left.load(std::memory_order_relaxed) < 0) return cudaSuccess;
+    if (one.is_for_good) {
+        if (one.left > 0 && one.left-- > 0) return cudaSuccess;
+        return cudaErrorDevicesUnavailable;
+    }
+    return one.left-- == 0 ? usual : cudaSuccess;
 }
 
 std::string describe_bytes(std::size_t size) {

@@ -26,27 +26,39 @@ Result<> check(cudaError_t status, const Parts&... parts) {
                    ends_device(status) ? "; this process cannot use the device any more" : "");
 }
 
-/// For tests: the call of `take` after `count` others fails as if there were no memory left; -1:
-/// none does. Returns how many calls there were since the last time.
-std::int64_t fail_after(std::int64_t count);
+/// Whether only one call of the driver fails, or all from that one on, as if the device were lost.
+enum class Fault { once, for_good };
 
-/// Whether this call of `take` is to fail.
-bool is_to_fail();
+/// For tests: the call of `take` or `order` after `count` others fails; -1: none does. Returns how
+/// many calls there were since the last time.
+std::int64_t fail_after(std::int64_t count, Fault fault = Fault::once);
+
+/// What this call of `take` or `order` is to fail with; success: it is not. `usual` is what a call
+/// of its kind fails with.
+cudaError_t fault_here(cudaError_t usual);
 
 /// The answer of `call`, which takes something from the driver: memory, a stream, an event, ... All
 /// such calls go through here, so that tests can see each of them fail.
 template <class Call>
 cudaError_t take(const Call& call) {
-    return is_to_fail() ? cudaErrorMemoryAllocation : call();
+    const cudaError_t fault = fault_here(cudaErrorMemoryAllocation);
+    return fault != cudaSuccess ? fault : call();
+}
+
+/// The same for a `call` that queues work or waits for it: copies, launches, events.
+template <class Call>
+cudaError_t order(const Call& call) {
+    const cudaError_t fault = fault_here(cudaErrorUnknown);
+    return fault != cudaSuccess ? fault : call();
 }
 
 /// A number of bytes for people: "3.2 GiB".
 std::string describe_bytes(std::size_t size);
 
 /// Makes a device the current one of the calling thread, which may have had another or none. The
-/// one before is not made current again: that would create a context on a device nobody asked for.
+/// one before is not made current again: that would create a context on a device that is not used.
 inline Result<> select_device(int ordinal, const std::string& name) {
-    return check(cudaSetDevice(ordinal), "selecting ", name);
+    return check(order([&] { return cudaSetDevice(ordinal); }), "selecting ", name);
 }
 
 /// Owns a handle of the driver's; `Destroy` frees it.

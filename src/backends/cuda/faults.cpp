@@ -12,7 +12,8 @@ Result<Faults> Faults::make(const Board& board) {
     const auto allocate = [&] { return cudaMalloc(&claim, sizeof(unsigned)); };
     HEDDLE_TRY(check(take(allocate), "allocating ", sizeof(unsigned), " bytes on ", board.name));
     faults.claim_ = DeviceMemory(claim);
-    HEDDLE_TRY(check(cudaMemset(claim, 0, sizeof(unsigned)), "filling memory of ", board.name));
+    HEDDLE_TRY(check(order([&] { return cudaMemset(claim, 0, sizeof(unsigned)); }),
+                     "filling memory of ", board.name));
     const auto pin = [&] {
         return cudaHostAlloc(&report, sizeof(IndexFault), cudaHostAllocPortable);
     };
@@ -36,8 +37,8 @@ Result<> Faults::report(const Board& board, cudaStream_t stream) const {
     const auto op = static_cast<ggml_op>(found->op);
     const std::int64_t index = found->index, extent = found->extent;
     found->is_there = 0;
-    HEDDLE_TRY(check(cudaMemsetAsync(claim_.get(), 0, sizeof(unsigned), stream),
-                     "filling memory of ", board.name));
+    const auto reset = [&] { return cudaMemsetAsync(claim_.get(), 0, sizeof(unsigned), stream); };
+    HEDDLE_TRY(check(order(reset), "filling memory of ", board.name));
     return invalid(ggml_op_name(op), " on ", board.name, ": index ", index,
                    " is outside of its table, which has ", extent, " entries");
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "backends/cuda/step_list.hpp"
 #include "backends/gpu/gather_products.hpp"
 
 namespace heddle::cuda {
@@ -18,11 +19,6 @@ struct Bytes {
 Bytes bytes_of(const Tensor& tensor) {
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
     return {begin, begin + byte_size(tensor)};
-}
-
-bool overlap(const Tensor& a, const Tensor& b) {
-    const Bytes x = bytes_of(a), y = bytes_of(b);
-    return x.begin < y.end && y.begin < x.end;
 }
 
 /// Whether `node` neither writes what `other` touches nor the other way round.
@@ -61,7 +57,7 @@ public:
     }
 
 private:
-    /// Whether the node's result is read `count` times, by nobody else, and need not be written.
+    /// Whether the node's result is read `count` times, by no other node, and need not be written.
     bool is_read_only_by(const Tensor& node, int count) const {
         return (node.flags & GGML_TENSOR_FLAG_OUTPUT) == 0 && use_count(graph_, node) == count;
     }
@@ -82,13 +78,25 @@ private:
         return true;
     }
 
+    /// Whether a result is apart from positions and places in caches that all blocks read.
+    static bool is_apart_from_inputs(const Tensor& result, const ColumnGroup& group) {
+        for (const RopeStore& end : group.ends) {
+            if (end.store != nullptr && overlap(result, *end.store->src[1])) return false;
+            if (end.rope == nullptr) continue;
+            if (overlap(result, *end.rope->src[1])) return false;
+            if (end.rope->src[2] != nullptr && overlap(result, *end.rope->src[2])) return false;
+        }
+        return true;
+    }
+
     /// Results of the group apart from what all its blocks read, and from each other; the sum may
     /// replace its addend.
     static bool is_safe(const ColumnGroup& group) {
         const int results = group.gate != nullptr ? 1 : group.count;
         for (int i = 0; i < results; ++i) {
             const Tensor& result = group.result(i);
-            if (!is_vector_of(result, result.ne[0])) return false;
+            if (!group.has_end(i) && !is_vector_of(result, result.ne[0])) return false;
+            if (!is_apart_from_inputs(result, group)) return false;
             if (overlap(result, group.activations())) return false;
             if (group.norm != nullptr && overlap(result, group.norm_weights())) return false;
             for (int k = 0; k < group.count; ++k) {
@@ -113,7 +121,7 @@ private:
         steps_[place].work = group;
         for (std::size_t i = members.size(); i-- > 0;) {
             if (members[i] == place) continue;
-            steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(members[i]));
+            steps_.take_out(members[i]);
             if (members[i] < place) --place;
         }
         at_ = place;
@@ -200,7 +208,7 @@ private:
         return reinterpret_cast<std::uintptr_t>(tensor.data) % 16 != 0;
     }
 
-    /// Two products of one column and their GLU.
+    /// Two matrix-vector products and their GLU.
     bool join_gate() {
         const Tensor* first = single(steps_[at_], GGML_OP_MUL_MAT);
         if (first == nullptr || !is_column(*first)) return false;
@@ -220,7 +228,7 @@ private:
         return replace(at_, members, group), true;
     }
 
-    /// A product of one column, and a sum with something of its shape.
+    /// A matrix-vector product, and a sum with something of its shape.
     bool join_sum() {
         const Tensor* product = single(steps_[at_], GGML_OP_MUL_MAT);
         if (product == nullptr || !is_column(*product)) return false;
@@ -254,7 +262,44 @@ private:
             }
             members.push_back(i);
         }
-        if (members.size() > 1) replace(at_, members, group);
+        if (members.size() < 2) return;
+        replace(at_, members, group);
+        join_ends();
+    }
+
+    /// The product of the group that a ROPE or SET_ROWS reads all of, and nothing else does; -1:
+    /// there is none.
+    int product_of(const RopeStore& member, const ColumnGroup& group) const {
+        const Tensor& rows = *(member.rope != nullptr ? member.rope : member.store)->src[0];
+        for (int i = 0; i < group.count; ++i) {
+            const Tensor& product = *group.products[static_cast<std::size_t>(i)];
+            if (&rows != &product && rows.view_src != &product) continue;
+            const bool is_whole = rows.data == product.data && is_contiguous(rows) &&
+                                  element_count(rows) == element_count(product);
+            const bool is_only = is_read_only_by(product, 1) && is_read_only_by(rows, 1);
+            return is_whole && is_only && !group.has_end(i) ? i : -1;
+        }
+        return -1;
+    }
+
+    /// ROPE and SET_ROWS of what the products right before them give.
+    void join_ends() {
+        if (at_ == 0) return;
+        const auto* column = std::get_if<ColumnGroup>(&steps_[at_ - 1].work);
+        if (column == nullptr || column->gate != nullptr || column->sum != nullptr) return;
+        const auto& ropes = std::get<RopeStoreGroup>(steps_[at_].work);
+        ColumnGroup joined = *column;
+        for (int n = 0; n < ropes.count; ++n) {
+            const RopeStore& member = ropes.members[static_cast<std::size_t>(n)];
+            const int i = product_of(member, joined);
+            if (i < 0) return;
+            const auto number = static_cast<std::size_t>(i);
+            if (!end_objection(*joined.products[number], member, device_).empty()) return;
+            joined.ends[number] = member;
+        }
+        if (!is_safe(joined)) return;
+        const std::array members{at_ - 1, at_};
+        replace(at_ - 1, members, joined);
     }
 
     /// Whether a node's memory is apart from all members'.
@@ -313,13 +358,19 @@ private:
         return true;
     }
 
-    std::vector<Step>& steps_;
+    StepList steps_;
     const Graph& graph_;
     const DeviceFacts& device_;
     std::size_t at_ = 0;
 };
 
 }  // namespace
+
+bool overlap(const Tensor& a, const Tensor& b) {
+    if (a.data == nullptr || b.data == nullptr) return gpu::root_of(&a) == gpu::root_of(&b);
+    const Bytes x = bytes_of(a), y = bytes_of(b);
+    return x.begin < y.end && y.begin < x.end;
+}
 
 void fuse(std::vector<Step>& steps, const Graph& graph, const DeviceFacts& device) {
     if (graph.use_counts != nullptr) Fuser(steps, graph, device).run();

@@ -9,4 +9,7 @@ namespace heddle::cuda {
 /// read the same activations: later ones join the first where nothing between them is touched.
 void fuse(std::vector<Step>& steps, const Graph& graph, const DeviceFacts& device);
 
+/// Whether two tensors share a byte. Without memory only those that have one root do.
+bool overlap(const Tensor& a, const Tensor& b);
+
 }  // namespace heddle::cuda

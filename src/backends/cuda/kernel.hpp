@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/tensor.hpp"
+#include "ops/objections.hpp"
 
 /// How a CUDA device computes a node: a list of kernels, each of which says which nodes it
 /// declines.
@@ -38,9 +39,12 @@ struct Launch {
     std::byte* scratch;  ///< as many bytes as the row's `scratch` asked for, aligned to 256
     const DeviceFacts& device;
     FaultSink faults = {};
-    bool is_chained = false;   ///< the kernel before is of the same graph: see chain.cuh
-    bool reads_ahead = false;  ///< weights may be read before the kernels before have finished
+    bool is_chained = false;      ///< the kernel before is of the same graph: see chain.cuh
+    bool reads_ahead = false;     ///< weights may be read before the kernels before have finished
+    unsigned* tickets = nullptr;  ///< kTickets zeros, which a kernel leaves as such; null: none
 };
+
+inline constexpr int kTickets = 1024;
 
 /// A kernel is a row: it says why it declines a node, how much scratch it needs, and launches.
 struct Kernel {
@@ -59,8 +63,8 @@ struct Kernel {
     void (*launch)(const Tensor& node, const Launch& launch);
 };
 
-/// The kernel that runs `node`, or null and, in `*reason`, why the last one asked declined it.
-const Kernel* choose_kernel(const Tensor& node, std::string_view* reason = nullptr);
+/// The kernel that runs `node`, or null and, in `*why`, what each one asked has against it.
+const Kernel* choose_kernel(const Tensor& node, Objections* why = nullptr);
 
 // Each family's kernels, best first for each op.
 std::span<const Kernel> binary_kernels();    ///< add, sub, mul, div, add1, add_id

@@ -1,7 +1,6 @@
 #include "backends/cuda/kernel_list.hpp"
 
 #include "backends/gpu/kernel_table.hpp"
-#include "ops/catalogue.hpp"
 
 namespace heddle::cuda {
 namespace {
@@ -16,27 +15,18 @@ const gpu::KernelTable<Kernel>& all_kernels() {
     return table;
 }
 
-/// Whether every operand is there that is not optional; kernels need not ask then.
-bool has_operands(const Tensor& node) {
-    const OpInfo* const info = find_op(node.op);
-    if (info == nullptr) return false;
-    for (std::size_t slot = 0; slot < info->sources.size(); ++slot) {
-        const bool is_optional = std::string_view(info->sources[slot]).ends_with('?');
-        if (!is_optional && node.src[slot] == nullptr) return false;
-    }
-    return true;
-}
-
 }  // namespace
 
 std::span<const Kernel* const> kernels_for(Op op) { return all_kernels().of(op); }
 
-const Kernel* choose_kernel(const Tensor& node, std::string_view* reason) {
-    if (!has_operands(node)) {
-        if (reason != nullptr) *reason = "an operand is missing";
+const Kernel* choose_kernel(const Tensor& node, Objections* why) {
+    if (!gpu::has_operands(node)) {
+        if (why != nullptr) why->add({}, "an operand is missing");
         return nullptr;
     }
-    return all_kernels().choose(node, reason);
+    return all_kernels().choose(node, why);
 }
+
+const Kernel* choose_sound_kernel(const Tensor& node) { return all_kernels().choose_sound(node); }
 
 }  // namespace heddle::cuda

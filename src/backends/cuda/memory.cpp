@@ -13,8 +13,9 @@ namespace {
 const cudaStream_t kThisThread = cudaStreamPerThread;
 
 Result<> finish(cudaError_t enqueued, const Board& board, const char* what, std::size_t size) {
-    const cudaError_t status =
-        enqueued != cudaSuccess ? enqueued : cudaStreamSynchronize(kThisThread);
+    const cudaError_t status = enqueued != cudaSuccess
+                                   ? enqueued
+                                   : order([] { return cudaStreamSynchronize(kThisThread); });
     return check(status, what, ' ', describe_bytes(size), ' ', "on ", board.name);
 }
 

@@ -87,7 +87,7 @@ private:
     const PinnedMemory memory_;
 };
 
-/// Page-locked memory; ordinary memory of the processor where that is refused or there is no
+/// Page-locked memory; ordinary memory of the CPU where that is refused or there is no
 /// device.
 class HostMemory : public plugin::BufferType<HostMemory> {
 public:

@@ -12,6 +12,7 @@ struct Options {
     bool may_register_host = false;   ///< callers' memory may be page-locked
     bool is_replaying = true;         ///< graphs that come again are launched as a whole
     bool is_fusing = true;            ///< nodes that go together are computed by one kernel
+    bool is_reducing = true;          ///< tensors of several devices may be added up
     std::int64_t offload_batch = 32;  ///< rows from which on sending weights pays off
 };
 

@@ -1,10 +1,15 @@
 #include "backends/cuda/plan.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/cuda/fusion.hpp"
+#include "backends/cuda/kernel_list.hpp"
+#include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/memory.hpp"
+#include "backends/cuda/product_fusion.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/check.hpp"
 
 namespace heddle::cuda {
 namespace {
@@ -37,13 +42,36 @@ Result<> check_place(const Board& board, const Tensor& tensor) {
     return invalid(describe(tensor), " at ", tensor.data, " is not aligned to its elements");
 }
 
-Result<> check_places(const Board& board, const Tensor& node) {
-    HEDDLE_TRY(check_place(board, node));
-    for (const Tensor* source : node.src) {
-        if (source != nullptr) HEDDLE_TRY(check_place(board, *source));
+/// Checks of the nodes of a graph, one after the other. What was accepted is known again: sources
+/// are nodes before, and layers read the same inputs.
+class GraphPlaces {
+public:
+    explicit GraphPlaces(const Board& board) : board_(board) {}
+
+    Result<> check(const Tensor& node) {
+        HEDDLE_TRY(check_tensor(node));
+        for (const Tensor* source : node.src) {
+            if (source != nullptr) HEDDLE_TRY(check_tensor(*source));
+        }
+        return ok();
     }
-    return ok();
-}
+
+private:
+    static constexpr std::size_t kPlaces = 1024;  ///< several times the tensors of a layer
+
+    Result<> check_tensor(const Tensor& tensor) {
+        constexpr std::size_t kTensors = 16;  // so many bytes at least are between two tensors
+        const auto address = reinterpret_cast<std::uintptr_t>(&tensor) / kTensors;
+        const Tensor*& accepted = accepted_[(address ^ address / kPlaces) % kPlaces];
+        if (accepted == &tensor) return ok();
+        HEDDLE_TRY(check_place(board_, tensor));
+        accepted = &tensor;
+        return ok();
+    }
+
+    const Board& board_;
+    std::array<const Tensor*, kPlaces> accepted_{};  ///< by address; of several the latest stays
+};
 
 // ---- steps -------------------------------------------------------------------------------------
 
@@ -59,25 +87,69 @@ bool is_weight(const Tensor& tensor) {
     return root.buffer != nullptr && root.buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-/// Whether no node writes what others may read before the nodes before them have finished.
-bool are_weights_constant(const std::vector<Step>& steps) {
-    for (const Step& step : steps) {
-        for (const Tensor* node : step.nodes()) {
-            if (is_weight(*node)) return false;
+/// What the steps of a plan write.
+class Written {
+public:
+    explicit Written(const std::vector<Step>& steps) {
+        for (const Step& step : steps) {
+            for (const Tensor* node : step.nodes()) nodes_.push_back(node);
+        }
+    }
+
+    /// Whether no node writes what others may read before the nodes before them have finished.
+    bool has_no_weights() const {
+        return std::ranges::none_of(nodes_, [](const Tensor* node) { return is_weight(*node); });
+    }
+
+    /// Whether no node writes a byte of `tensor`. Layers ask for the same few tensors.
+    bool is_apart_from(const Tensor& tensor) {
+        const auto known = std::ranges::find(asked_, &tensor, &Answer::tensor);
+        if (known != asked_.end()) return known->is_apart;
+        const bool is_apart = std::ranges::none_of(
+            nodes_, [&](const Tensor* node) { return overlap(tensor, *node); });
+        asked_.push_back({&tensor, is_apart});
+        return is_apart;
+    }
+
+private:
+    struct Answer {
+        const Tensor* tensor;
+        bool is_apart;
+    };
+    std::vector<const Tensor*> nodes_;
+    std::vector<Answer> asked_;
+};
+
+/// Whether all that the ends of a group read besides its products is there before the graph runs.
+bool has_constant_inputs(const ColumnGroup& group, Written& written) {
+    for (const RopeStore& end : group.ends) {
+        for (const Tensor* node : {end.rope, end.store}) {
+            if (node == nullptr) continue;
+            for (std::size_t i = 1; i < std::size(node->src); ++i) {
+                // Behind the indices of a SET_ROWS stands what it writes to.
+                if (node->src[i] == nullptr || (node->op == GGML_OP_SET_ROWS && i > 1)) continue;
+                if (!written.is_apart_from(*node->src[i])) return false;
+            }
         }
     }
     return true;
 }
 
+bool has_constant_weights(const ColumnGroup& group) {
+    for (int i = 0; i < group.count; ++i) {
+        if (!is_weight(*group.products[static_cast<std::size_t>(i)]->src[0])) return false;
+    }
+    return group.norm == nullptr || is_weight(group.norm_weights());
+}
+
 void allow_reading_ahead(std::vector<Step>& steps) {
-    if (!are_weights_constant(steps)) return;
+    Written written(steps);
+    const bool are_constant = written.has_no_weights();
     for (Step& step : steps) {
-        const auto* group = std::get_if<ColumnGroup>(&step.work);
+        auto* group = std::get_if<ColumnGroup>(&step.work);
         if (group == nullptr) continue;
-        step.reads_ahead = true;
-        for (int i = 0; i < group->count; ++i) {
-            step.reads_ahead &= is_weight(*group->products[static_cast<std::size_t>(i)]->src[0]);
-        }
+        step.reads_ahead = are_constant && has_constant_weights(*group);
+        group->has_early_inputs = has_constant_inputs(*group, written);
     }
 }
 
@@ -86,71 +158,89 @@ void allow_reading_ahead(std::vector<Step>& steps) {
 const char* Step::name() const {
     return std::visit(Overloaded{[](const SingleNode& one) { return one.kernel->name; },
                                  [](const ColumnGroup&) { return "gemv_column"; },
-                                 [](const RopeStoreGroup&) { return "rope_store"; }},
+                                 [](const RopeStoreGroup&) { return "rope_store"; },
+                                 [](const ProductGroup&) { return "product_group"; }},
                       work);
 }
 
-std::vector<const Tensor*> Step::nodes() const {
-    std::vector<const Tensor*> nodes;
-    const auto add = [&](const Tensor* node) {
-        if (node != nullptr) nodes.push_back(node);
-    };
-    std::visit(Overloaded{[&](const SingleNode& one) { add(one.node); },
+StepNodes Step::nodes() const {
+    StepNodes nodes;
+    std::visit(Overloaded{[&](const SingleNode& one) { nodes.add(one.node); },
                           [&](const ColumnGroup& group) {
-                              add(group.norm);
-                              add(group.scale);
-                              for (const Tensor* product : group.products) add(product);
-                              add(group.gate);
-                              add(group.sum);
+                              nodes.add(group.norm);
+                              nodes.add(group.scale);
+                              for (const Tensor* product : group.products) nodes.add(product);
+                              nodes.add(group.gate);
+                              nodes.add(group.sum);
+                              for (const RopeStore& end : group.ends) {
+                                  nodes.add(end.rope);
+                                  nodes.add(end.store);
+                              }
                           },
                           [&](const RopeStoreGroup& group) {
                               for (const RopeStore& member : group.members) {
-                                  add(member.rope);
-                                  add(member.store);
+                                  nodes.add(member.rope);
+                                  nodes.add(member.store);
                               }
+                          },
+                          [&](const ProductGroup& group) {
+                              for (const Tensor* node : {group.norm, group.scale, group.glu}) {
+                                  nodes.add(node);
+                              }
+                              for (const Tensor* product : group.products) nodes.add(product);
+                              nodes.add(group.sum);
                           }},
                work);
     return nodes;
 }
 
+bool Step::is_wide() const {
+    const auto* one = std::get_if<SingleNode>(&work);
+    if (one == nullptr) return std::holds_alternative<ColumnGroup>(work);
+    return one->kernel->launch == kAttentionToken.launch ||
+           one->kernel->launch == kAttentionDecode.launch;
+}
+
 void Step::launch(const Launch& launch) const {
     std::visit(Overloaded{[&](const SingleNode& one) { one.kernel->launch(*one.node, launch); },
                           [&](const ColumnGroup& group) { launch_columns(group, launch); },
-                          [&](const RopeStoreGroup& group) { launch_rope_store(group, launch); }},
+                          [&](const RopeStoreGroup& group) { launch_rope_store(group, launch); },
+                          [&](const ProductGroup& group) { launch_group(group, launch); }},
                work);
-}
-
-void Step::add_to(gpu::ReplayKey& key) const {
-    const auto* one = std::get_if<SingleNode>(&work);
-    const void* const how = one != nullptr ? static_cast<const void*>(one->kernel) : name();
-    for (const Tensor* node : nodes()) key.add(how, *node);
 }
 
 std::string describe_node(const Tensor& node) {
     return text("node ", describe(node), ", ", describe_op_of(node));
 }
 
-Result<Plan> Plan::make(const Board& board, ggml_cgraph& graph) {
+Result<Plan> Plan::make(const Board& board, ggml_cgraph& graph, Memory memory) {
     Plan plan;
     const int count = ggml_graph_n_nodes(&graph);
     plan.steps.reserve(static_cast<std::size_t>(std::max(count, 0)));
+    GraphCheck soundness;
+    GraphPlaces places(board);
     for (int i = 0; i < count; ++i) {
         const Tensor& node = *ggml_graph_node(&graph, i);
         if (!plugin::wants_computing(node)) continue;
-        std::string_view reason;
-        const Kernel* kernel = choose_kernel(node, &reason);
+        const Kernel* kernel = soundness.check(node) ? choose_sound_kernel(node) : nullptr;
         if (kernel == nullptr) {
-            return failure(Errc::unsupported, describe_node(node), ": ", reason);
+            Objections why;
+            choose_kernel(node, &why);
+            return failure(Errc::unsupported, describe_node(node), ": ", why.text_for(node));
         }
-        if (auto placed = check_places(board, node); !placed) {
-            return std::move(placed).error().within(describe_node(node));
+        if (memory == Memory::checked) {
+            auto placed = places.check(node);
+            if (!placed) return std::move(placed).error().within(describe_node(node));
         }
         if (kernel->scratch != nullptr) {
             plan.scratch = std::max(plan.scratch, kernel->scratch(node, board.facts));
         }
         plan.steps.push_back({SingleNode{kernel, &node}});
     }
-    if (board.options.is_fusing) fuse(plan.steps, graph, board.facts);
+    if (board.options.is_fusing) {
+        fuse(plan.steps, graph, board.facts);
+        fuse_products(plan.steps, graph, board.facts);
+    }
     allow_reading_ahead(plan.steps);
     return plan;
 }

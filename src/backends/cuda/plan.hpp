@@ -1,12 +1,13 @@
 #pragma once
 
+#include <array>
 #include <variant>
 #include <vector>
 
 #include "backends/cuda/board.hpp"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
+#include "backends/cuda/kernels/products/product_group.hpp"
 #include "backends/cuda/kernels/rows/rope_store.hpp"
-#include "backends/gpu/replay_key.hpp"
 
 namespace heddle::cuda {
 
@@ -16,15 +17,42 @@ struct SingleNode {
     const Tensor* node;
 };
 
+/// The nodes that one launch computes, at most those of the largest group.
+class StepNodes {
+public:
+    void add(const Tensor* node) {
+        if (node != nullptr) nodes_[count_++] = node;
+    }
+    const Tensor* const* begin() const { return nodes_.data(); }
+    const Tensor* const* end() const { return nodes_.data() + count_; }
+    const Tensor& back() const { return *nodes_[count_ - 1]; }
+
+private:
+    static constexpr std::size_t kMost = 13;  ///< a ColumnGroup with all there can be
+    std::array<const Tensor*, kMost> nodes_;
+    std::size_t count_ = 0;
+};
+
 /// What one launch computes.
 struct Step {
-    std::variant<SingleNode, ColumnGroup, RopeStoreGroup> work;
+    std::variant<SingleNode, ColumnGroup, RopeStoreGroup, ProductGroup> work;
     bool reads_ahead = false;  ///< its weights are written by no kernel of the graph
 
     const char* name() const;
-    std::vector<const Tensor*> nodes() const;
+    StepNodes nodes() const;
+
+    /// Whether its kernel has a block on every multiprocessor, of which no third one fits there:
+    /// such kernels start while the one before them still runs.
+    bool is_wide() const;
     void launch(const Launch& launch) const;
-    void add_to(gpu::ReplayKey& key) const;
+
+    /// Adds all that the launch takes from its nodes: to a key, its hash or a comparison.
+    template <class Key>
+    void add_to(Key& key) const {
+        const auto* one = std::get_if<SingleNode>(&work);
+        const void* const how = one != nullptr ? static_cast<const void*>(one->kernel) : name();
+        for (const Tensor* node : nodes()) key.add(how, *node);
+    }
 };
 
 /// What a graph takes: a step for every node that computes something, or for several together, and
@@ -33,8 +61,12 @@ struct Plan {
     std::vector<Step> steps;
     std::size_t scratch = 0;
 
+    /// Whether operands have to lie in memory of the device, or are only looked at.
+    enum class Memory { checked, not_asked };
+
     /// Fails if a node has no kernel, or an operand is not in memory of this device.
-    static Result<Plan> make(const Board& board, ggml_cgraph& graph);
+    static Result<Plan> make(const Board& board, ggml_cgraph& graph,
+                             Memory memory = Memory::checked);
 };
 
 /// For sentences: the node, its op, and what was wrong.

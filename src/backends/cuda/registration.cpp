@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <vector>
 
+#include "backends/cuda/all_reduce.hpp"
 #include "backends/cuda/device.hpp"
 #include "backends/named_functions.hpp"
 #include "ggml-cuda.h"
+#include "ggml-impl.h"
 #include "heddle/backend/reserve.h"
+#include "heddle/backend/trace.h"
 
 namespace heddle::cuda {
 namespace {
@@ -30,6 +34,19 @@ std::optional<std::int64_t> number_from(const char* name) {
     return std::nullopt;
 }
 
+/// Of the ways that the environment may ask for, ours is one and none another.
+bool reduction_from_environment() {
+    const char* const words = std::getenv("GGML_CUDA_ALLREDUCE");
+    if (words == nullptr) return true;
+    const std::string_view way = words;
+    if (way == "none") return false;
+    if (way != "internal") {
+        plugin::log(GGML_LOG_LEVEL_WARN, text("CUDA: GGML_CUDA_ALLREDUCE is '", way,
+                                              "'; there are internal, which is used, and none"));
+    }
+    return true;
+}
+
 Options options_from_environment() {
     Options options;
     const std::int64_t devices = number_from("GGML_CUDA_DEVICES").value_or(0);
@@ -39,7 +56,8 @@ Options options_from_environment() {
     options.is_managed = std::getenv("GGML_CUDA_ENABLE_UNIFIED_MEMORY") != nullptr;
     options.may_register_host = std::getenv("GGML_CUDA_REGISTER_HOST") != nullptr;
     options.is_replaying = std::getenv("GGML_CUDA_DISABLE_GRAPHS") == nullptr;
-    options.is_fusing = std::getenv("GGML_CUDA_DISABLE_FUSION") == nullptr;
+    options.is_fusing = number_from("GGML_CUDA_DISABLE_FUSION").value_or(0) == 0;
+    options.is_reducing = reduction_from_environment();
     options.offload_batch =
         number_from("GGML_OP_OFFLOAD_MIN_BATCH").value_or(options.offload_batch);
     return options;
@@ -122,24 +140,48 @@ CudaDevice* known_device(const char* function, int index) {
 
 // ---- functions found by name -------------------------------------------------------------------
 
-/// Sums over devices are made by who asks, with copies and ADD: streams are checked, no more.
-struct Communicator {
-    std::vector<ggml_backend_t> streams;
-};
-
-void* comm_init(ggml_backend_t* backends, std::size_t count) {
-    return plugin::ask<void*>(nullptr, [&]() -> void* {
-        if (backends == nullptr || count == 0) return nullptr;
-        for (std::size_t i = 0; i < count; ++i) {
-            if (cuda_stream(backends[i]) == nullptr) return nullptr;
-        }
-        return new Communicator{{backends, backends + count}};
-    });
+/// Null if one of the streams is not of these devices, or sums over them cannot be made: who asks
+/// makes them with copies and ADD then.
+std::unique_ptr<AllReduce> make_reduction(ggml_backend_t* backends, std::size_t count) {
+    CudaRegistration* const registration = the_registration();
+    if (backends == nullptr || registration == nullptr || !registration->options().is_reducing) {
+        return nullptr;
+    }
+    std::vector<CudaStream*> streams;
+    for (std::size_t i = 0; i < count; ++i) {
+        streams.push_back(cuda_stream(backends[i]));
+        if (streams.back() == nullptr) return nullptr;
+    }
+    auto made = AllReduce::make(streams);
+    if (made) return *std::move(made);
+    plugin::log(GGML_LOG_LEVEL_WARN, text("CUDA: no sums over devices: ", made.error().message));
+    return nullptr;
 }
 
-void comm_free(void* communicator) { delete static_cast<Communicator*>(communicator); }
+/// False if nothing was done: the tensors do not belong together. A failure on the way is reported,
+/// and counts as done: what the tensors hold is no longer what it was.
+bool reduce(AllReduce* reduction, ggml_tensor** tensors) {
+    if (reduction == nullptr || tensors == nullptr) return false;
+    const std::span<ggml_tensor* const> all(tensors, reduction->size());
+    if (std::ranges::find(all, nullptr) != all.end()) return false;
+    const auto added = reduction->add_up(all);
+    if (added) return true;
+    if (added.error().code != Errc::device) return false;
+    plugin::report(added.error());
+    return true;
+}
 
-bool comm_allreduce_tensor(void*, ggml_tensor**) { return false; }
+void* comm_init(ggml_backend_t* backends, std::size_t count) {
+    return plugin::ask<void*>(nullptr,
+                              [&]() -> void* { return make_reduction(backends, count).release(); });
+}
+
+void comm_free(void* reduction) { delete static_cast<AllReduce*>(reduction); }
+
+bool comm_allreduce_tensor(void* reduction, ggml_tensor** tensors) {
+    return plugin::ask<bool>(false,
+                             [&] { return reduce(static_cast<AllReduce*>(reduction), tensors); });
+}
 
 ggml_status stream_reserve(ggml_backend_t stream, ggml_cgraph* graph) {
     return plugin::attempt_status([&] { return std::string("reserve"); },
@@ -151,9 +193,64 @@ ggml_status stream_reserve(ggml_backend_t stream, ggml_cgraph* graph) {
                                   });
 }
 
+bool fused_with(ggml_backend_t backend, const ggml_cgraph* graph, int* with) {
+    const auto status = plugin::attempt_status(
+        [&] { return std::string("heddle_fused_with"); },
+        [&]() -> Result<> {
+            const CudaStream* const stream = cuda_stream(backend);
+            if (stream == nullptr || graph == nullptr || with == nullptr)
+                return invalid("no CUDA stream, no graph, or no room for the answer");
+            return find_fused(stream->board(), const_cast<ggml_cgraph&>(*graph),
+                              {with, static_cast<std::size_t>(graph->n_nodes)});
+        });
+    return status == GGML_STATUS_SUCCESS;
+}
+
+bool stream_trace(ggml_backend_t backend, bool on) {
+    return plugin::ask<bool>(false, [&] {
+        CudaStream* const stream = cuda_stream(backend);
+        if (stream != nullptr) stream->set_tracing(on);
+        return stream != nullptr;
+    });
+}
+
+bool stream_times(ggml_backend_t backend, int back, double* seconds, int count) {
+    return plugin::ask<bool>(false, [&] {
+        CudaStream* const stream = cuda_stream(backend);
+        if (stream == nullptr || stream->trace() == nullptr || back < 0 || count < 0) return false;
+        if (!stream->synchronize()) return false;
+        return stream->trace()->times(static_cast<std::size_t>(back),
+                                      {seconds, static_cast<std::size_t>(count)});
+    });
+}
+
+/// As programs know architectures: 900 for "90a" and for "90-real".
+std::string architecture_numbers() {
+    std::string numbers;
+    bool is_number = true;
+    for (const char c : std::string_view(HEDDLE_CUDA_COMPILED_FOR ",")) {
+        if (c == ',') {
+            numbers += "0,";
+            is_number = true;
+        } else if (is_number && std::isdigit(static_cast<unsigned char>(c)) != 0) {
+            numbers += c;
+        } else {
+            is_number = false;
+        }
+    }
+    numbers.pop_back();
+    return numbers;
+}
+
 ggml_backend_feature* get_features(ggml_backend_reg_t) {
-    static std::array<ggml_backend_feature, 3> features{
-        {{"ARCHS", HEDDLE_CUDA_COMPILED_FOR}, {"USE_GRAPHS", "1"}, {nullptr, nullptr}}};
+    static const std::string architectures = architecture_numbers();
+    static std::vector<ggml_backend_feature> features = [] {
+        std::vector<ggml_backend_feature> all{{"ARCHS", architectures.c_str()}};
+        if (the_registration()->options().is_replaying) all.push_back({"USE_GRAPHS", "1"});
+        all.push_back({"FA_ALL_QUANTS", "1"});  // a cache may have any two types
+        all.push_back({nullptr, nullptr});
+        return all;
+    }();
     return features.data();
 }
 
@@ -166,6 +263,9 @@ void* CudaRegistration::find(std::string_view name) {
         named("ggml_backend_unregister_host_buffer", ggml_backend_cuda_unregister_host_buffer),
         named("ggml_backend_get_features", get_features),
         named(HEDDLE_STREAM_RESERVE, stream_reserve),
+        named(HEDDLE_STREAM_TRACE, stream_trace),
+        named(HEDDLE_STREAM_TIMES, stream_times),
+        named("heddle_fused_with", fused_with),
     };
     return find_function(functions, name);
 }
@@ -251,4 +351,13 @@ void ggml_backend_cuda_unregister_host_buffer(void* buffer) {
     if (cudaHostUnregister(buffer) != cudaSuccess) cudaGetLastError();
 }
 
-bool ggml_backend_cuda_allreduce_tensor(ggml_backend_t*, ggml_tensor**, size_t) { return false; }
+bool ggml_backend_cuda_allreduce_tensor(ggml_backend_t* backends, ggml_tensor** tensors,
+                                        size_t n_backends) {
+    return heddle::plugin::ask<bool>(false, [&] {
+        const auto reduction = heddle::cuda::make_reduction(backends, n_backends);
+        if (!heddle::cuda::reduce(reduction.get(), tensors)) return false;
+        // What the sum needs goes with `reduction`.
+        for (std::size_t i = 0; i < n_backends; ++i) ggml_backend_synchronize(backends[i]);
+        return true;
+    });
+}

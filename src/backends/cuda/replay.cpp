@@ -9,7 +9,8 @@ constexpr std::size_t kLeastSteps = 4;    ///< fewer are not worth it
 constexpr std::size_t kMostEntries = 64;  ///< the one not used for longest goes
 
 Result<> launch_graph(cudaGraphExec_t executable, cudaStream_t stream) {
-    return check(cudaGraphLaunch(executable, stream), "launching captured work");
+    return check(order([&] { return cudaGraphLaunch(executable, stream); }),
+                 "launching captured work");
 }
 
 }  // namespace
@@ -26,21 +27,39 @@ Result<bool> Replay::launch_known(std::uint64_t uid, cudaStream_t stream) {
     return true;
 }
 
-Replay::Entry& Replay::find(const Plan& plan, cudaStream_t stream) {
-    gpu::ReplayKey key;
-    for (const Step& step : plan.steps) step.add_to(key);
-    const auto has_key = [&](const Entry& entry) { return entry.key == key; };
-    const auto found = std::ranges::find_if(entries_, has_key);
-    if (found != entries_.end()) {
-        entries_.splice(entries_.begin(), entries_, found);
-    } else {
-        if (entries_.size() >= kMostEntries) {
-            cudaStreamSynchronize(stream);  // it may still run; errors come back at the launch
-            entries_.pop_back();
-        }
-        entries_.emplace_front().key = std::move(key);
+/// Whether work of this hash came before; from now on it did.
+bool Replay::was_met(std::uint64_t hash) {
+    if (std::ranges::find(met_, hash) != met_.end()) return true;
+    met_[next_met_] = hash;
+    next_met_ = (next_met_ + 1) % met_.size();
+    return false;
+}
+
+Replay::Entry& Replay::make_entry(const Plan& plan, cudaStream_t stream) {
+    if (entries_.size() >= kMostEntries) {
+        cudaStreamSynchronize(stream);  // it may still run; errors come back at the launch
+        entries_.pop_back();
     }
-    return entries_.front();
+    Entry& entry = entries_.emplace_front();
+    for (const Step& step : plan.steps) step.add_to(entry.key);
+    return entry;
+}
+
+Replay::Entry* Replay::find(const Plan& plan, cudaStream_t stream) {
+    gpu::ReplayHash hash;
+    for (const Step& step : plan.steps) step.add_to(hash);
+    const auto is_it = [&](const Entry& entry) {
+        if (entry.key.hash() != hash.value()) return false;
+        gpu::ReplayKey::Comparison comparison(entry.key);
+        for (const Step& step : plan.steps) step.add_to(comparison);
+        return comparison.is_same();
+    };
+    const auto found = std::ranges::find_if(entries_, is_it);
+    if (found == entries_.end()) {
+        return was_met(hash.value()) ? &make_entry(plan, stream) : nullptr;
+    }
+    entries_.splice(entries_.begin(), entries_, found);
+    return &entries_.front();
 }
 
 Result<> Replay::capture(Entry& entry, cudaStream_t stream, const Enqueue& enqueue) {
@@ -70,15 +89,14 @@ Result<> Replay::capture(Entry& entry, cudaStream_t stream, const Enqueue& enque
 Result<> Replay::launch(const Plan& plan, std::uint64_t uid, cudaStream_t stream,
                         const Enqueue& enqueue) {
     if (plan.steps.size() < kLeastSteps) return enqueue();
-    Entry& entry = find(plan, stream);
-    entry.uid = uid;
-    const bool is_new = !entry.was_met;
-    entry.was_met = true;
-    if (entry.executable.get() == nullptr && !is_new && !entry.has_failed) {
-        HEDDLE_TRY(capture(entry, stream, enqueue));
+    Entry* const entry = find(plan, stream);
+    if (entry == nullptr) return enqueue();
+    entry->uid = uid;
+    if (entry->executable.get() == nullptr && !entry->has_failed) {
+        HEDDLE_TRY(capture(*entry, stream, enqueue));
     }
-    if (entry.executable.get() == nullptr) return enqueue();
-    return launch_graph(entry.executable.get(), stream);
+    if (entry->executable.get() == nullptr) return enqueue();
+    return launch_graph(entry->executable.get(), stream);
 }
 
 }  // namespace heddle::cuda

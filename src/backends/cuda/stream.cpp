@@ -26,12 +26,13 @@ Result<> CudaEvent::record(const Board& board, cudaStream_t stream) {
         event_ = EventHandle(made);
         ordinal_ = board.ordinal;
     }
-    return check(cudaEventRecord(event_.get(), stream), "recording an event on ", board.name);
+    return check(order([&] { return cudaEventRecord(event_.get(), stream); }),
+                 "recording an event on ", board.name);
 }
 
 Result<> CudaEvent::wait_on_host() const {
     if (event_.get() == nullptr) return ok();
-    return check(cudaEventSynchronize(event_.get()), "waiting for an event");
+    return check(order([&] { return cudaEventSynchronize(event_.get()); }), "waiting for an event");
 }
 
 // ---- life --------------------------------------------------------------------------------------
@@ -43,7 +44,15 @@ Result<std::unique_ptr<CudaStream>> CudaStream::make(const Board& board) {
     HEDDLE_TRY(check(take(create), "making a stream on ", board.name));
     StreamHandle stream(made);
     HEDDLE_TRY_ASSIGN(Faults faults, Faults::make(board));
-    return std::unique_ptr<CudaStream>(new CudaStream(board, std::move(stream), std::move(faults)));
+    void* memory = nullptr;
+    constexpr std::size_t kSize = kTickets * sizeof(unsigned);
+    HEDDLE_TRY(check(take([&] { return cudaMalloc(&memory, kSize); }), "allocating ", kSize,
+                     " bytes on ", board.name));
+    DeviceMemory tickets(memory);
+    HEDDLE_TRY(check(order([&] { return cudaMemset(memory, 0, kSize); }), "filling memory of ",
+                     board.name));
+    return std::unique_ptr<CudaStream>(
+        new CudaStream(board, std::move(stream), std::move(faults), std::move(tickets)));
 }
 
 CudaStream::~CudaStream() {
@@ -54,20 +63,33 @@ CudaStream::~CudaStream() {
 // ---- computing ---------------------------------------------------------------------------------
 
 Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
-    Launch launch{stream_.get(), room, board_.facts, faults_.sink()};
-    bool was_product = false;
+    Launch launch{.stream = stream_.get(),
+                  .scratch = room,
+                  .device = board_.facts,
+                  .faults = faults_.sink(),
+                  .tickets = static_cast<unsigned*>(tickets_.get())};
+    bool was_wide = false;
     for (const Step& step : plan.steps) {
         // Beside small kernels blocks would pile up on the multiprocessors that those leave free.
-        const bool is_product = std::holds_alternative<ColumnGroup>(step.work);
-        launch.is_chained = was_product && is_product;
+        const bool is_wide = step.is_wide();
+        launch.is_chained = was_wide && is_wide;
         launch.reads_ahead = step.reads_ahead;
-        was_product = is_product;
-        step.launch(launch);
-        if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
-            return check(status, describe_node(*step.nodes().back()), ", kernel ", step.name());
+        was_wide = is_wide;
+        const auto start = [&] {
+            step.launch(launch);
+            return cudaGetLastError();
+        };
+        if (const cudaError_t status = order(start); status != cudaSuccess) {
+            return check(status, describe_node(step.nodes().back()), ", kernel ", step.name());
         }
     }
     return ok();
+}
+
+Result<> CudaStream::enqueue_traced(const Plan& plan, ggml_cgraph& graph, std::byte* room) {
+    return trace_->note(plan, graph, stream_.get(), [&](std::size_t i) {
+        return enqueue({.steps = {plan.steps[i]}, .scratch = plan.scratch}, room);
+    });
 }
 
 void CudaStream::optimize(ggml_cgraph& graph) const {
@@ -92,17 +114,21 @@ Result<> CudaStream::reserve(ggml_cgraph& graph) {
 Result<> CudaStream::compute(ggml_cgraph& graph) {
     HEDDLE_TRY(board_.select());
     HEDDLE_TRY(faults_.report(board_, stream_.get()));  // of graphs before this one
-    HEDDLE_TRY_ASSIGN(const bool is_known, replay_.launch_known(graph.uid, stream_.get()));
-    if (is_known) return ok();
+    if (trace_ == nullptr) {
+        HEDDLE_TRY_ASSIGN(const bool is_known, replay_.launch_known(graph.uid, stream_.get()));
+        if (is_known) return ok();
+    }
     HEDDLE_TRY_ASSIGN(const Plan plan, Plan::make(board_, graph));
     HEDDLE_TRY_ASSIGN(std::byte* const room, take_scratch(plan.scratch));
+    if (trace_ != nullptr) return enqueue_traced(plan, graph, room);
     if (!board_.options.is_replaying) return enqueue(plan, room);
     return replay_.launch(plan, graph.uid, stream_.get(), [&] { return enqueue(plan, room); });
 }
 
 Result<> CudaStream::synchronize() {
     HEDDLE_TRY(board_.select());
-    HEDDLE_TRY(check(cudaStreamSynchronize(stream_.get()), "waiting for ", board_.name));
+    HEDDLE_TRY(check(order([&] { return cudaStreamSynchronize(stream_.get()); }), "waiting for ",
+                     board_.name));
     return faults_.report(board_, stream_.get());
 }
 
@@ -120,10 +146,12 @@ Result<> CudaStream::transfer(Direction direction, const Tensor& tensor, std::by
                               const plugin::Pieces& pieces) {
     HEDDLE_TRY(check_own(tensor, pieces));
     HEDDLE_TRY(board_.select());
-    return check(copy_pieces(direction, static_cast<std::byte*>(tensor.data) + pieces.offset, host,
-                             pieces, stream_.get()),
-                 "enqueuing a transfer of ", describe_bytes(pieces.count * pieces.size), " on ",
-                 board_.name);
+    const auto copy = [&] {
+        return copy_pieces(direction, static_cast<std::byte*>(tensor.data) + pieces.offset, host,
+                           pieces, stream_.get());
+    };
+    return check(order(copy), "enqueuing a transfer of ",
+                 describe_bytes(pieces.count * pieces.size), " on ", board_.name);
 }
 
 Result<> CudaStream::write_async(Tensor& tensor, std::size_t offset,
@@ -163,9 +191,11 @@ bool CudaStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor& t
 Result<> CudaStream::copy_from(CudaStream& source, const Tensor& from, Tensor& to) {
     HEDDLE_TRY(source.board_.select());
     // On the source's queue: its memory may be used for something else right after.
-    HEDDLE_TRY(check(copy_across(to.data, board_.ordinal, from.data, source.board_.ordinal,
-                                 byte_size(to), source.stream_.get()),
-                     "copying ", describe(from), " from ", source.board_.name));
+    const auto copy = [&] {
+        return copy_across(to.data, board_.ordinal, from.data, source.board_.ordinal, byte_size(to),
+                           source.stream_.get());
+    };
+    HEDDLE_TRY(check(order(copy), "copying ", describe(from), " from ", source.board_.name));
     if (&source == this) return ok();
     HEDDLE_TRY(source.copied_.record(source.board_, source.stream_.get()));
     return wait(source.copied_);
@@ -179,8 +209,8 @@ Result<> CudaStream::record(CudaEvent& event) {
 Result<> CudaStream::wait(const CudaEvent& event) {
     if (event.handle() == nullptr) return ok();
     HEDDLE_TRY(board_.select());
-    return check(cudaStreamWaitEvent(stream_.get(), event.handle(), 0), "waiting for an event on ",
-                 board_.name);
+    return check(order([&] { return cudaStreamWaitEvent(stream_.get(), event.handle(), 0); }),
+                 "waiting for an event on ", board_.name);
 }
 
 }  // namespace heddle::cuda

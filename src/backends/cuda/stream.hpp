@@ -5,6 +5,7 @@
 #include "backends/cuda/plan.hpp"
 #include "backends/cuda/replay.hpp"
 #include "backends/cuda/scratch.hpp"
+#include "backends/cuda/trace.hpp"
 
 namespace heddle::cuda {
 
@@ -35,6 +36,8 @@ public:
     CudaStream& operator=(const CudaStream&) = delete;
 
     const char* name() const { return board_.name.c_str(); }
+    const Board& board() const { return board_; }
+    cudaStream_t queue() const { return stream_.get(); }
 
     /// Puts nodes side by side that one launch can compute, before their memory is planned.
     void optimize(ggml_cgraph& graph) const;
@@ -43,6 +46,10 @@ public:
     Result<> reserve(ggml_cgraph& graph);
 
     Result<> compute(ggml_cgraph& graph);
+
+    /// While it is on, every step is launched by itself and timed.
+    void set_tracing(bool on) { trace_ = on ? std::make_unique<Trace>() : nullptr; }
+    const Trace* trace() const { return trace_.get(); }
     Result<> synchronize();
 
     Result<> write_async(Tensor& tensor, std::size_t offset, std::span<const std::byte> bytes);
@@ -57,9 +64,14 @@ public:
     Result<> wait(const CudaEvent& event);
 
 private:
-    CudaStream(const Board& board, StreamHandle stream, Faults faults)
-        : board_(board), stream_(std::move(stream)), scratch_(board), faults_(std::move(faults)) {}
+    CudaStream(const Board& board, StreamHandle stream, Faults faults, DeviceMemory tickets)
+        : board_(board),
+          stream_(std::move(stream)),
+          scratch_(board),
+          faults_(std::move(faults)),
+          tickets_(std::move(tickets)) {}
     Result<> enqueue(const Plan& plan, std::byte* room) const;
+    Result<> enqueue_traced(const Plan& plan, ggml_cgraph& graph, std::byte* room);
     Result<std::byte*> take_scratch(std::size_t size);
     Result<> check_own(const Tensor& tensor, const plugin::Pieces& pieces) const;
     Result<> transfer(Direction direction, const Tensor& tensor, std::byte* host,
@@ -70,8 +82,10 @@ private:
     const StreamHandle stream_;
     Scratch scratch_;
     Replay replay_;
+    std::unique_ptr<Trace> trace_;  ///< null: nothing is noted
     Faults faults_;
-    CudaEvent copied_;  ///< after the last copy out of this stream's device
+    DeviceMemory tickets_;  ///< by which blocks of a kernel know that they are the last
+    CudaEvent copied_;      ///< after the last copy out of this stream's device
 };
 
 }  // namespace heddle::cuda

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "backends/gpu/architectures.hpp"
+#include "backends/gpu/codebooks.hpp"
+#include "backends/gpu/conditions/common.hpp"
 #include "backends/gpu/gather_products.hpp"
+#include "backends/gpu/hazards.hpp"
 #include "backends/gpu/kernel_table.hpp"
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
@@ -57,22 +60,24 @@ TEST_F(KernelTableTest, TheFirstRowWithoutAnObjectionRunsANode) {
     EXPECT_STREQ(table.choose(node(GGML_OP_ADD, 3, 1))->name, "single");
 }
 
-TEST_F(KernelTableTest, TheLastRowAskedSaysWhyANodeIsDeclined) {
+TEST_F(KernelTableTest, EveryRowAskedSaysWhyANodeIsDeclined) {
     const KernelTable<Row> table{kFast, kPlain};
-    std::string_view reason;
-    EXPECT_EQ(table.choose(node(GGML_OP_ADD, 3, 2), &reason), nullptr);
-    EXPECT_EQ(reason, "there are several rows");
-    EXPECT_EQ(table.choose(node(GGML_OP_MUL, 4, 1), &reason), nullptr);
-    EXPECT_EQ(reason, "there is no kernel for this op");
+    Objections all, none;
+    EXPECT_EQ(table.choose(node(GGML_OP_ADD, 3, 2), &all), nullptr);
+    EXPECT_EQ(all.text_for(node(GGML_OP_ADD, 3, 2)),
+              "even: rows are odd; single: there are several rows "
+              "(f32[3,2] = ADD(f32[3,2], f32[3,2]))");
+    EXPECT_EQ(table.choose(node(GGML_OP_MUL, 4, 1), &none), nullptr);
+    EXPECT_EQ(none.text(), "there is no kernel for this op");
 }
 
 TEST_F(KernelTableTest, NoRowIsAskedAboutANodeThatWasWrittenTo) {
     const KernelTable<Row> table{kFast, kPlain};
-    std::string_view reason;
+    Objections why;
     Tensor& changed = node(GGML_OP_ADD, 4, 7);
     changed.ne[1] = 8;
-    EXPECT_EQ(table.choose(changed, &reason), nullptr);
-    EXPECT_EQ(reason, kUnsoundNode);
+    EXPECT_EQ(table.choose(changed, &why), nullptr);
+    EXPECT_EQ(why.text(), kUnsoundNode);
 }
 
 TEST(KernelTable, ANumberThatNamesNoOpHasNoKernels) {
@@ -223,6 +228,66 @@ TEST(ReplayKey, ChangesWithTheKernel) {
     ReplayKey other;
     other.add(kPlain, graph.y);
     EXPECT_FALSE(other == graph.key());
+}
+
+// ---- hazards -----------------------------------------------------------------------------------
+
+constexpr Range kA{0, 16}, kB{16, 32}, kC{32, 48};
+
+TEST(Hazards, KernelsThatShareNothingNeedNoBarrier) {
+    Hazards hazards;
+    EXPECT_FALSE(hazards.add(std::array{kA}, std::array{kB}));
+    EXPECT_FALSE(hazards.add(std::array{kA}, std::array{kC}));  // both read the same
+}
+
+TEST(Hazards, ReadingWhatWasWrittenNeedsABarrier) {
+    Hazards hazards;
+    hazards.add({}, std::array{kA});
+    EXPECT_TRUE(hazards.add(std::array{kA}, std::array{kB}));
+}
+
+TEST(Hazards, WritingWhatWasReadOrWrittenNeedsABarrier) {
+    Hazards hazards;
+    hazards.add(std::array{kA}, std::array{kB});
+    EXPECT_TRUE(hazards.add({}, std::array{kA}));
+    EXPECT_TRUE(hazards.add({}, std::array{kA}));
+}
+
+TEST(Hazards, ABarrierEndsAllThatCameBefore) {
+    Hazards hazards;
+    hazards.add({}, std::array{kA});
+    hazards.add({}, std::array{kB});
+    EXPECT_TRUE(hazards.add(std::array{kA}, std::array{kC}));
+    EXPECT_FALSE(hazards.add(std::array{kB}, {}));
+    EXPECT_TRUE(hazards.add(std::array{kC}, {}));
+}
+
+TEST(Hazards, PartsOfARangeCount) {
+    Hazards hazards;
+    hazards.add({}, std::array{Range{0, 20}});
+    EXPECT_TRUE(hazards.add(std::array{kB}, {}));
+}
+
+// ---- types -------------------------------------------------------------------------------------
+
+TEST(Codebooks, BeginWithTheirFirstRows) {
+    // Every element of a row is one of the levels of its format.
+    for (const std::uint64_t row : kCodebooks.iq2_xxs.row) {
+        for (int j = 0; j < 8; ++j) {
+            const auto level = static_cast<int>(row >> 8 * j & 255u);
+            EXPECT_TRUE(level == 8 || level == 25 || level == 43) << level;
+        }
+    }
+    EXPECT_NE(kCodebooks.iq3_s.row[511], 0u);
+    EXPECT_NE(kCodebooks.iq1.row[2047], kCodebooks.iq1.row[0]);
+}
+
+TEST(Conditions, KnowWhichTypesAreDecodedAndEncoded) {
+    EXPECT_TRUE(has_decoder(GGML_TYPE_IQ1_M));
+    EXPECT_TRUE(has_decoder(GGML_TYPE_F16));
+    EXPECT_FALSE(has_decoder(GGML_TYPE_I32));
+    EXPECT_TRUE(has_encoder(GGML_TYPE_MXFP4));
+    EXPECT_FALSE(has_encoder(GGML_TYPE_Q4_K));
 }
 
 }  // namespace

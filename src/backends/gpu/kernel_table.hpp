@@ -7,10 +7,23 @@
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "ops/catalogue.hpp"
 #include "ops/check.hpp"
+#include "ops/objections.hpp"
 
 /// What every GPU backend needs and no device: searched and tested without one.
 namespace heddle::gpu {
+
+/// Whether every operand is there that is not optional; kernels need not ask then.
+inline bool has_operands(const Tensor& node) {
+    const OpInfo* const info = find_op(node.op);
+    if (info == nullptr) return false;
+    for (std::size_t slot = 0; slot < info->sources.size(); ++slot) {
+        const bool is_optional = std::string_view(info->sources[slot]).ends_with('?');
+        if (!is_optional && node.src[slot] == nullptr) return false;
+    }
+    return true;
+}
 
 /// Kernels of a backend by op, best first. A row has `op` and `objection(node)`, the reason why it
 /// declines a node; an empty reason means that it can.
@@ -30,20 +43,35 @@ public:
         return by_op_[number];
     }
 
-    /// The row that runs `node`, or null and, in `*reason`, why the last one asked declined it.
-    /// Rows see only nodes such as their op builds.
-    const Row* choose(const Tensor& node, std::string_view* reason = nullptr) const {
-        std::string_view why = "there is no kernel for this op";
-        if (!check_node(node)) {
-            if (reason != nullptr) *reason = kUnsoundNode;
-            return nullptr;
-        }
-        for (const Row* row : of(node.op)) {
-            why = row->objection(node);
-            if (why.empty()) return row;
-        }
-        if (reason != nullptr) *reason = why;
+    /// The row that runs `node`, or null and, in `*why`, what each one asked has against it. Rows
+    /// see only nodes such as their op builds. `objection(row)` asks a row.
+    template <class Ask>
+    const Row* choose(const Tensor& node, Objections* why, const Ask& objection) const {
+        if (check_node(node)) return choose_sound(node, why, objection);
+        if (why != nullptr) why->add({}, kUnsoundNode);
         return nullptr;
+    }
+
+    /// The same for a node that `check_node` accepts.
+    template <class Ask>
+    const Row* choose_sound(const Tensor& node, Objections* why, const Ask& objection) const {
+        const auto decline = [&](std::string_view kernel, std::string_view reason) -> const Row* {
+            if (why != nullptr) why->add(kernel, reason);
+            return nullptr;
+        };
+        if (of(node.op).empty()) return decline({}, "there is no kernel for this op");
+        for (const Row* row : of(node.op)) {
+            const std::string_view reason = objection(*row);
+            if (reason.empty()) return row;
+            decline(row->name, reason);
+        }
+        return nullptr;
+    }
+    const Row* choose(const Tensor& node, Objections* why = nullptr) const {
+        return choose(node, why, [&](const Row& row) { return row.objection(node); });
+    }
+    const Row* choose_sound(const Tensor& node) const {
+        return choose_sound(node, nullptr, [&](const Row& row) { return row.objection(node); });
     }
 
 private:

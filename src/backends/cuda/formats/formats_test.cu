@@ -130,7 +130,7 @@ std::array<float, 32> activations(int round) {
     return x;
 }
 
-TEST(Activations, HaveTheScaleAndCodesOfTheProcessor) {
+TEST(Activations, HaveTheScaleAndCodesOfTheCpu) {
     for (int round = 0; round < 8000; ++round) {
         const auto x = activations(round);
         block_q8_1 expected;
@@ -143,7 +143,7 @@ TEST(Activations, HaveTheScaleAndCodesOfTheProcessor) {
             EXPECT_TRUE(std::isnan(stored)) << round;
             continue;
         }
-        // The processor's are infinite where f16 ends.
+        // The CPU's are infinite where f16 ends.
         ASSERT_EQ(stored, std::isinf(d) ? scale.d : d) << round;
         int sum = 0;
         for (std::size_t i = 0; i < x.size(); ++i) {

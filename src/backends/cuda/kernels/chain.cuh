@@ -12,9 +12,13 @@
 /// visible to all that wait: the kernel waited for has waited itself.
 namespace heddle::cuda {
 
-/// Lets the next kernel start as soon as there is room for it. After `chain_wait` only: blocks of a
-/// kernel that starts while two before it run pile up on the multiprocessors that are done first,
-/// and others get none.
+/// Shared memory that a kernel of one block per multiprocessor takes at least, if it lets the next
+/// one start before it waits itself: three blocks do not fit. Blocks of a kernel that starts while
+/// two before it run would pile up on the multiprocessors that are done first, and others get none.
+inline constexpr std::size_t kChainShared = 80 * 1024;
+
+/// Lets the next kernel start as soon as there is room for it: before `chain_wait` where blocks
+/// take `kChainShared`, after it elsewhere.
 __device__ __forceinline__ void chain_trigger() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

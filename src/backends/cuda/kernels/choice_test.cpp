@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <string>
 
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/kernels/products/products.hpp"
+#include "ops/flash_attn.hpp"
 
 namespace heddle::cuda {
 namespace {
@@ -51,8 +53,24 @@ TEST(ChoiceOfProducts, FewColumnsOfBlockFormatsGoToIntegerDotProducts) {
     for (const Type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_IQ4_XS}) {
         EXPECT_EQ(ProductNode(type, 4096, 100, 1).chosen(), "gemv_int8");
         EXPECT_EQ(ProductNode(type, 4096, 100, 8).chosen(), "gemv_int8");
-        EXPECT_EQ(ProductNode(type, 4096, 100, 9).chosen(), "gemm_mma");
+        EXPECT_EQ(ProductNode(type, 4096, 100, 9).chosen(), "gemm_wgmma");
     }
+}
+
+TEST(ChoiceOfProducts, WarpGroupsTakeBlocksOfOneMatrixWhoseRowsTheCopyEngineReads) {
+    const auto words = [](const ProductNode& node) { return kGemmWgmma.objection(node.node); };
+    EXPECT_EQ(words(ProductNode(GGML_TYPE_IQ2_S, 4096, 100, 40)), "");
+    EXPECT_EQ(words(ProductNode(GGML_TYPE_F16, 4096, 100, 40)), "weights are no blocks");
+    EXPECT_EQ(words(ProductNode(GGML_TYPE_Q4_0, 0, 100, 40)), "an operand is empty");
+    EXPECT_EQ(words(ProductNode(GGML_TYPE_Q4_0, 32, 100, 40)),
+              "rows of the weights do not begin at multiples of 16 bytes");
+    EXPECT_EQ(ProductNode(GGML_TYPE_Q4_0, 32, 100, 40).chosen(), "gemm_mma");
+    ProductNode two(GGML_TYPE_Q4_0, 256, 100, 40);
+    two.a.ne[2] = 2;
+    EXPECT_EQ(words(two), "there are several matrices of weights");
+    ProductNode many(GGML_TYPE_Q4_0, 256, 100, 40);
+    many.node.ne[1] = std::int64_t{1} << 31;
+    EXPECT_EQ(words(many), "more rows, columns or bytes of a row than 32 bits count");
 }
 
 TEST(ChoiceOfProducts, FormatsWithoutAnIntegerDotProductAreDecoded) {
@@ -78,7 +96,7 @@ TEST(ChoiceOfProducts, OddDepthsOfFloatsAreDecoded) {
     EXPECT_EQ(ProductNode(GGML_TYPE_F16, 65, 100, 40).chosen(), "gemm_mma");
 }
 
-TEST(ChoiceOfProducts, DeclineWhatNobodyCanReadInWords) {
+TEST(ChoiceOfProducts, DeclineInWordsWhatNoKernelCanRead) {
     ProductNode integers(GGML_TYPE_I32, 64, 4, 1);
     EXPECT_EQ(integers.chosen(), "the type of the weights has no decoder");
     ProductNode halves(GGML_TYPE_Q4_0, 64, 4, 1);
@@ -119,13 +137,50 @@ TEST(ChoiceOfAttention, TensorCoresForHeadsUpTo128OfF16AndBlockFormats) {
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 576).chosen(), "attention_generic");
 }
 
+TEST(ChoiceOfAttention, WarpGroupsTakeManyRowsOfCommonHeads) {
+    AttentionNode many(GGML_TYPE_F16, 128);
+    many.q = dense(GGML_TYPE_F32, {128, 512, 8, 1});
+    many.k = many.v = dense(GGML_TYPE_F16, {128, 64, 2, 1});
+    many.mask = dense(GGML_TYPE_F16, {64, 512, 1, 1});
+    many.node.ne[2] = 512;
+    const ops::FlashAttnExt::Params params{0.1F, 0, 0, GGML_PREC_DEFAULT};
+    std::memcpy(many.node.op_params, &params, sizeof params);
+    EXPECT_EQ(many.chosen(), "attention_wgmma");
+    const auto words = [](const AttentionNode& node) {
+        return kAttentionWgmma.objection(node.node);
+    };
+    const auto changed = [&](auto change) {
+        AttentionNode copy = many;
+        copy.node.src[0] = &copy.q, copy.node.src[1] = &copy.k, copy.node.src[2] = &copy.v;
+        copy.node.src[3] = &copy.mask;
+        change(copy);
+        return words(copy);
+    };
+    EXPECT_EQ(changed([](AttentionNode& n) { n.k.ne[0] = n.v.ne[0] = n.q.ne[0] = 96; }),
+              "head sizes are not both 64 or both 128");
+    EXPECT_EQ(changed([](AttentionNode& n) { n.q.ne[1] = 8; }), "too few rows");
+    EXPECT_EQ(changed([](AttentionNode& n) { n.q.nb[1] += 4; }),
+              "rows of q do not begin at multiples of 16 bytes");
+    EXPECT_EQ(changed([](AttentionNode& n) {
+                  n.k.ne[1] = n.v.ne[1] = n.mask.ne[0] = std::int64_t{1} << 18;
+              }),
+              "more than 131072 keys");
+    EXPECT_EQ(changed([](AttentionNode& n) {
+                  const ops::FlashAttnExt::Params negative{-0.1F, 0, 0, GGML_PREC_DEFAULT};
+                  std::memcpy(n.node.op_params, &negative, sizeof negative);
+              }),
+              "the scale is negative");
+    EXPECT_EQ(changed([](AttentionNode& n) { n.mask.nb[1] += 2; }),
+              "rows of the mask are no multiples of 16 bytes");
+}
+
 TEST(ChoiceOfAttention, FewRowsOverHalvesAndQ8_0AreReadOnce) {
     const auto one_query = [](Type type, std::int64_t size) {
         AttentionNode one(type, size);
         one.q.ne[1] = one.node.ne[2] = 1;  // four heads of it share keys
         return one.chosen();
     };
-    EXPECT_EQ(one_query(GGML_TYPE_F16, 128), "attention_decode");
+    EXPECT_EQ(one_query(GGML_TYPE_F16, 128), "attention_token");
     EXPECT_EQ(one_query(GGML_TYPE_Q8_0, 64), "attention_decode");
     EXPECT_EQ(one_query(GGML_TYPE_F16, 256), "attention_decode");
     EXPECT_EQ(one_query(GGML_TYPE_Q4_0, 128), "attention_mma");

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -190,6 +191,7 @@ public:
         device_.architecture = properties.major * 100 + properties.minor * 10;
         device_.shared_per_block = properties.sharedMemPerBlockOptin;
         std::printf("%s, %d multiprocessors\n", properties.name, device_.multiprocessors);
+        tickets_.fill(0);
     }
 
     void run(Tensor& node, const std::vector<double>& expected, double limit,
@@ -216,7 +218,10 @@ private:
         for (auto& of_run : y) {
             scratch.fill(0xff);
             result.fill(0xff);
-            kernel.launch(node, {nullptr, scratch.data(), device_});
+            kernel.launch(node, {.stream = nullptr,
+                                 .scratch = scratch.data(),
+                                 .device = device_,
+                                 .tickets = reinterpret_cast<unsigned*>(tickets_.data())});
             check(cudaGetLastError(), kernel.name);
             const cudaError_t error = cudaDeviceSynchronize();
             if (error != cudaSuccess) {
@@ -252,6 +257,7 @@ private:
     }
 
     DeviceFacts device_;
+    Memory tickets_{kTickets * sizeof(unsigned)};
 };
 
 std::string words_of(const Tensor& a, const Tensor& b, const char* more = "") {
@@ -322,6 +328,13 @@ void test_products_of(Runner& runner, Type type) {
         Operand big(GGML_TYPE_F32, {4 * unit, n, 2, 6}, 0, false, 3e5F);
         test_mul_mat(runner, dense, big, "large activations");
     }
+    Operand even(type, {2048, 72, 1, 1});  // rows of every format begin at multiples of 16 bytes
+    for (const std::int64_t n : {40, 130}) {
+        Operand b(GGML_TYPE_F32, {2048, n, 1, 1}),
+            big(GGML_TYPE_F32, {2048, n, 1, 1}, 0, false, 3e5F);
+        test_mul_mat(runner, even, b, "even rows");
+        test_mul_mat(runner, even, big, "even rows, large activations");
+    }
 }
 
 void test_odd_depths(Runner& runner) {
@@ -349,22 +362,24 @@ void test_odd_depths(Runner& runner) {
 void test_mul_mat_id(Runner& runner, Type type, std::int64_t tokens, std::int64_t used,
                      bool shared) {
     constexpr std::int64_t kExperts = 5;
-    const std::int64_t depth = 2 * (block_size(type) < 64 ? 64 : block_size(type));
-    Operand as(type, {depth, 70, kExperts, 1});
+    const bool is_even = tokens > 100;
+    const std::int64_t rows = is_even ? 136 : 70;
+    const std::int64_t depth = is_even ? 2048 : 2 * std::max<std::int64_t>(64, block_size(type));
+    Operand as(type, {depth, rows, kExperts, 1});
     Operand b(GGML_TYPE_F32, {depth, shared ? 1 : used, tokens, 1});
     std::vector<std::int32_t> ids(static_cast<std::size_t>(kExperts * tokens));
     for (auto& id : ids) id = static_cast<std::int32_t>(g_random() % (kExperts - 1));  // one unused
     std::vector<std::uint8_t> bytes(ids.size() * 4);
     std::memcpy(bytes.data(), ids.data(), bytes.size());
     Operand of_ids(GGML_TYPE_I32, {used, tokens, 1, 1}, 4 * kExperts, bytes);
-    Tensor node = result_of(GGML_OP_MUL_MAT_ID, {70, used, tokens, 1});
+    Tensor node = result_of(GGML_OP_MUL_MAT_ID, {rows, used, tokens, 1});
     node.src[0] = &as.tensor;
     node.src[1] = &b.tensor;
     node.src[2] = &of_ids.tensor;
     std::vector<double> expected;
     for (std::int64_t t = 0; t < tokens; ++t)
         for (std::int64_t e = 0; e < used; ++e)
-            for (std::int64_t i = 0; i < 70; ++i)
+            for (std::int64_t i = 0; i < rows; ++i)
                 expected.push_back(
                     dot(as.row(i, ids[static_cast<std::size_t>(t * kExperts + e)], 0),
                         b.row(e % b.tensor.ne[1], t, 0), depth));
@@ -404,7 +419,7 @@ struct AttentionCase {
     Type key_type = GGML_TYPE_F16, value_type = GGML_TYPE_F16;
     std::int64_t key_size = 128, value_size = 128, queries = 1, keys = 256, heads = 8,
                  key_heads = 2, sequences = 1;
-    int mask = 1;  ///< 0 none, 1 random, 2 causal with NaN in what nobody sees, 3 hides everything
+    int mask = 1;  ///< 0 none, 1 random, 2 causal with NaN in what is hidden, 3 hides everything
     bool swapped = true, sinks = false;
     float max_bias = 0, softcap = 0;
 };
@@ -534,6 +549,21 @@ void test_attention_shapes(Runner& runner) {
             }
 }
 
+void test_attention_tiles(Runner& runner) {
+    for (const std::int64_t size : {64, 128})
+        for (const std::int64_t queries : {40, 150})
+            for (const std::int64_t keys : {8, 136, 640})
+                for (const int mask : {0, 1, 2, 3}) {
+                    AttentionCase c;
+                    c.key_size = c.value_size = size;
+                    c.queries = queries, c.keys = keys, c.mask = mask;
+                    c.sinks = keys == 136, c.max_bias = mask == 1 && keys == 640 ? 8.0F : 0.0F;
+                    c.softcap = mask == 2 && keys == 640 ? 10.0F : 0.0F;
+                    c.key_type = c.value_type = queries == 40 ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
+                    test_attention(runner, c);
+                }
+}
+
 void test_attention_types(Runner& runner) {
     const Type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,   GGML_TYPE_Q8_0,
                           GGML_TYPE_Q5_1, GGML_TYPE_Q5_0, GGML_TYPE_Q4_1,   GGML_TYPE_Q4_0,
@@ -570,6 +600,7 @@ int run_all() {
     }
     test_odd_depths(runner);
     test_attention_shapes(runner);
+    test_attention_tiles(runner);
     test_attention_types(runner);
 
     int failures = 0;

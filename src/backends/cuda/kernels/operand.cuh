@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/chain.cuh"
+#include "backends/gpu/conditions/common.hpp"
 
 /// Tensors as kernels see them, and loops over their elements. Every offset has 64 bits.
 namespace heddle::cuda {
@@ -228,46 +229,6 @@ __device__ T combine_block(T value, Combine combine) {
 __device__ inline float block_sum(float value) { return combine_block(value, Plus{}); }
 __device__ inline float block_max(float value) { return combine_block(value, Larger{}); }
 
-// ---- objections that many kernels share --------------------------------------------------------
-
-inline bool is_float(const Tensor& tensor) {
-    return tensor.type == GGML_TYPE_F32 || tensor.type == GGML_TYPE_F16 ||
-           tensor.type == GGML_TYPE_BF16;
-}
-
-/// Why operands 0 to `count - 1` and the result are not all F32; empty if they are.
-inline std::string_view need_f32(const Tensor& node, int count) {
-    if (node.type != GGML_TYPE_F32) return "the result is not F32";
-    for (int i = 0; i < count; ++i) {
-        if (node.src[i] == nullptr) return "an operand is missing";
-        if (node.src[i]->type != GGML_TYPE_F32) return "an operand is not F32";
-    }
-    return {};
-}
-
-/// Why operands 0 to `count - 1` and the result are not all plain floats; empty if they are.
-inline std::string_view need_floats(const Tensor& node, int count) {
-    if (!is_float(node)) return "the result is not F32, F16 or BF16";
-    for (int i = 0; i < count; ++i) {
-        if (node.src[i] == nullptr) return "an operand is missing";
-        if (!is_float(*node.src[i])) return "an operand is not F32, F16 or BF16";
-    }
-    return {};
-}
-
-inline std::string_view need_contiguous(const Tensor& node, int count) {
-    if (!is_contiguous(node)) return "the result is not contiguous";
-    for (int i = 0; i < count; ++i) {
-        if (node.src[i] != nullptr && !is_contiguous(*node.src[i])) {
-            return "an operand is not contiguous";
-        }
-    }
-    return {};
-}
-
-/// The first of two objections.
-inline std::string_view either(std::string_view first, std::string_view second) {
-    return first.empty() ? second : first;
-}
+using gpu::either, gpu::is_float, gpu::need_contiguous, gpu::need_f32, gpu::need_floats;
 
 }  // namespace heddle::cuda

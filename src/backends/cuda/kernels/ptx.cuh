@@ -70,6 +70,75 @@ __device__ __forceinline__ void bulk_copy(void* to, const void* from, unsigned b
         : "memory");
 }
 
+/// Where a box begins, element by element.
+struct BoxPlace {
+    int unit, row, matrix = 0, sequence = 0;
+};
+
+/// Copies a box of a tensor to shared memory, at a multiple of 128 bytes; zeros where there is
+/// nothing.
+__device__ __forceinline__ void tensor_copy(void* to, const void* map, const BoxPlace& at,
+                                            std::uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(to)),
+        "l"(map), "r"(at.unit), "r"(at.row), "r"(at.matrix), "r"(at.sequence),
+        "r"(shared_address(barrier))
+        : "memory");
+}
+
+/// Makes what this thread wrote to shared memory visible to tensor cores and the copy engine.
+__device__ __forceinline__ void fence_for_async() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// A barrier for some warps of the block: `id` 1 to 15, `threads` in all.
+__device__ __forceinline__ void named_barrier(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// Copies `bytes` to shared memory; addresses and size are multiples of 16.
+__device__ __forceinline__ void bulk_copy(void* to, const void* from, unsigned bytes,
+                                          std::uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+        "[%3];" ::"r"(shared_address(to)),
+        "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
+/// Copies `bytes` from shared memory; addresses and size are multiples of 16.
+__device__ __forceinline__ void bulk_store(void* to, const void* from, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                     __cvta_generic_to_global(to)),
+                 "r"(shared_address(from)), "r"(bytes)
+                 : "memory");
+}
+__device__ __forceinline__ void bulk_stores_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Until all of this thread's stores have read what they store.
+__device__ __forceinline__ void bulk_stores_wait() {
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/// Brings the line of this address into L2, for whatever will read it.
+__device__ __forceinline__ void prefetch_to_l2(const void* at) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(at)));
+}
+
+/// Reads what a kernel was told, which no cache has yet, so that later reads do not wait for memory
+/// one after the other. For each quarter of a multiprocessor, by one warp of it.
+template <class Arguments>
+__device__ __forceinline__ void touch_arguments(const Arguments& a) {
+    constexpr int kLine = 64 / 4, kWords = sizeof(Arguments) / 4;
+    const auto* words = reinterpret_cast<const int*>(&a);
+    if (threadIdx.x >= 4 * 32) return;
+    int sum = 0;
+    for (int i = threadIdx.x % 32 * kLine; i < kWords; i += 32 * kLine) sum ^= words[i];
+    asm volatile("" ::"r"(sum));
+}
+
 // ---- small asynchronous copies -----------------------------------------------------------------
 
 /// Copies 16 bytes to shared memory; zeros if not `there`.

@@ -33,13 +33,13 @@ bool has_decoder(ggml_type type) {
 
 /// As many splits of the keys as fill the device once, each a few tiles at least. Depends on
 /// shapes alone, so that results do not change from run to run.
-void split_keys(AttentionArguments& a, int rows_per_tile, int keys_per_tile,
+void split_keys(AttentionArguments& a, int rows_per_tile, int keys_per_tile, int most_blocks,
                 const DeviceFacts& device) {
     const std::int64_t tiles = (a.keys + keys_per_tile - 1) / keys_per_tile;
     a.splits = 1;
     const std::int64_t blocks = attention_blocks(a, rows_per_tile);
     // With few keys one block a multiprocessor: more would only make more partial results to join.
-    const std::int64_t per_multiprocessor = a.keys > 1024 ? 2 : 1;
+    const std::int64_t per_multiprocessor = a.keys > 1024 ? most_blocks : 1;
     const std::int64_t wanted =
         blocks > 0 ? per_multiprocessor * device.multiprocessors / blocks : 1;
     const std::int64_t most = (tiles + 1) / 2;
@@ -64,7 +64,8 @@ std::size_t partial_bytes(const AttentionArguments& a) {
 }
 
 AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, int keys_per_tile,
-                                       const DeviceFacts& device, std::byte* partial) {
+                                       const DeviceFacts& device, std::byte* partial,
+                                       int most_blocks) {
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
     const auto params = unpack<ops::FlashAttnExt::Params>(node);
     AttentionArguments a{};
@@ -95,7 +96,7 @@ AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, in
         a.slope_base = std::exp2(-params.max_bias / count);
         a.slope_base2 = std::exp2(-params.max_bias / 2 / count);
     }
-    split_keys(a, rows_per_tile, keys_per_tile, device);
+    split_keys(a, rows_per_tile, keys_per_tile, most_blocks, device);
     a.partial = reinterpret_cast<float*>(partial);
     return a;
 }

@@ -37,9 +37,11 @@ struct AttentionArguments {
 /// Row after row, split after split: value_size floats, then these two.
 __host__ __device__ inline std::int64_t partial_floats(int value_size) { return value_size + 2; }
 
-/// Reads a node. `rows_per_tile`: what one block takes; decides how the keys are split.
+/// Reads a node. What one block takes, and how many of them a multiprocessor has at most, decides
+/// how the keys are split.
 AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, int keys_per_tile,
-                                       const DeviceFacts& device, std::byte* partial);
+                                       const DeviceFacts& device, std::byte* partial,
+                                       int most_blocks = 2);
 
 /// Bytes of partial results; 0 without splits.
 std::size_t partial_bytes(const AttentionArguments& a);
@@ -51,11 +53,22 @@ void merge_splits(const AttentionArguments& a, const Launch& launch);
 
 std::string_view attention_objection(const Tensor& node);
 
+/// Whether rows of keys or values are f16 that can be copied by 16 bytes, as they are.
+bool is_ready(const Tensor& t);
+
+/// Bytes of keys or values as f16; 0 if they are ready.
+std::size_t halves_bytes(const Tensor& t);
+
+/// Keys or values as f16: `from` if they are ready, else decoded to `to`, where they lie densely.
+AttentionOperand as_halves(const Tensor& t, const AttentionOperand& from, std::byte* to,
+                           const Launch& launch);
+
 /// Rows that strides and views say are aligned may lie at an odd address after all. The generic
 /// kernel runs without splits then, since no memory was asked for them.
 void launch_unsplit(const Tensor& node, const Launch& launch);
 
 // The rows of attention_kernels(), one in each file.
-extern const Kernel kAttentionDecode, kAttentionMma, kAttentionGeneric;
+extern const Kernel kAttentionToken, kAttentionDecode, kAttentionWgmma, kAttentionMma,
+    kAttentionGeneric;
 
 }  // namespace heddle::cuda

@@ -1,6 +1,7 @@
 #include "backends/cuda/formats/all.cuh"
-#include "backends/cuda/kernels/attention/attention.cuh"
+#include "backends/cuda/kernels/attention/merge.cuh"
 #include "backends/cuda/kernels/chain.cuh"
+#include "backends/cuda/kernels/ptx.cuh"
 
 /// Attention of few rows, as in decoding: reading keys and values once is most of the work.
 ///
@@ -9,7 +10,7 @@
 namespace heddle::cuda {
 namespace {
 
-constexpr int kBatch = 4;          ///< keys of a lane whose loads are under way at once
+constexpr int kBatch = 2;          ///< keys of a lane whose loads are under way at once
 constexpr int kKeysPerShare = 16;  ///< keys are split in multiples of this
 constexpr int kMostRows = 8;
 constexpr float kLog2E = 1.4426950408889634f;
@@ -82,6 +83,7 @@ struct DecodeLayout {
     static constexpr int kWidth = 8 * kLanes + 2;           ///< sums, total, largest
     static constexpr int kEntries = kWarps * kTeams;        ///< of each row, in shared memory
     static constexpr int kStep = kWarps * kTeams * kBatch;  ///< keys of a block at a time
+    static constexpr std::size_t kShared = kEntries * kRows * kWidth * sizeof(float);
 };
 
 /// The rows of a block, as a lane needs them.
@@ -223,12 +225,31 @@ __device__ void finish(const AttentionArguments& a, const AttentionTile& place,
     }
 }
 
+/// Keys and values of the block come into L2 while the kernel before still runs. Nothing is read,
+/// so it does not matter that it may still write some of them.
+template <class F>
+__device__ void prefetch_keys(const AttentionArguments& a, const AttentionTile& place,
+                              const std::uint8_t* keys, const std::uint8_t* values) {
+    constexpr int kLine = 128, kMostKeys = 64;
+    const int count =
+        static_cast<int>(min(place.last_key - place.first_key, std::int64_t{kMostKeys}));
+    const int lines =
+        static_cast<int>(F::block_bytes * (a.key_size / F::block_elements) + kLine - 1) / kLine;
+    for (int i = threadIdx.x; i < count * lines; i += blockDim.x) {
+        const std::int64_t key = place.first_key + i / lines;
+        const int at = i % lines * kLine;
+        prefetch_to_l2(keys + key * a.k.stride1 + at);
+        prefetch_to_l2(values + key * a.v.stride1 + at);
+    }
+}
+
 template <class F, int kLanes, int kRows>
-__global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads)
-    attention_decode(AttentionArguments a) {
+__global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads, 2)
+    attention_decode(const __grid_constant__ AttentionArguments a, unsigned* tickets) {
     using L = DecodeLayout<kLanes, kRows>;
-    __shared__ float shared[L::kEntries * kRows * L::kWidth];
-    chain_join();
+    extern __shared__ float shared[];
+    chain_trigger();
+    if (blockIdx.x >= a.groups * a.sequences * a.splits) return chain_wait();
     const AttentionTile place(a, kRows);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int team = lane / kLanes, at = lane % kLanes * 8;
@@ -237,6 +258,8 @@ __global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads)
         a.k.data + head / a.heads_per_key * a.k.stride2 + place.sequence * a.k.stride3;
     const std::uint8_t* values =
         a.v.data + head / a.heads_per_value * a.v.stride2 + place.sequence * a.v.stride3;
+    prefetch_keys<F>(a, place, keys, values);
+    chain_wait();
     const DecodeRows<kRows> rows(a, place, at);
     Softmax state[kRows];
     for (std::int64_t base = place.first_key + warp * L::kTeams * kBatch; base < place.last_key;
@@ -261,6 +284,9 @@ __global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads)
     }
     __syncthreads();
     finish<kLanes, kRows>(a, place, shared);
+    if (a.splits == 1 || tickets == nullptr) return;
+    if (!is_last_block(tickets + blockIdx.x / a.splits, static_cast<unsigned>(a.splits))) return;
+    merge_group(a, place, shared);
 }
 
 // ---- the row -----------------------------------------------------------------------------------
@@ -288,17 +314,29 @@ std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
     return partial_bytes(attention_arguments(node, kMostRows, kKeysPerShare, device, nullptr));
 }
 
+/// Whether blocks join their splits themselves.
+bool has_tickets(const AttentionArguments& a, const Launch& launch) {
+    return launch.tickets != nullptr && a.groups * a.sequences <= kTickets;
+}
+
+template <class F, int kLanes, int kRows>
+void launch_block(const AttentionArguments& a, const Launch& launch) {
+    using L = DecodeLayout<kLanes, kRows>;
+    const auto kernel = attention_decode<F, kLanes, kRows>;
+    constexpr std::size_t kShared = L::kShared > kChainShared ? L::kShared : kChainShared;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(kShared));
+    const std::int64_t blocks = attention_blocks(a, kMostRows),
+                       most = launch.device.multiprocessors;
+    start(launch, kernel, static_cast<unsigned>(blocks > most ? blocks : most), L::kThreads,
+          kShared, a, has_tickets(a, launch) ? launch.tickets : nullptr);
+}
+
 template <class F, int kLanes>
 void launch_rows(const AttentionArguments& a, const Launch& launch) {
-    const auto blocks = static_cast<unsigned>(attention_blocks(a, kMostRows));
-    const auto run = [&](auto kernel, int threads) {
-        start(launch, kernel, blocks, static_cast<unsigned>(threads), 0, a);
-    };
-    if (a.rows() == 1)
-        return run(attention_decode<F, kLanes, 1>, DecodeLayout<kLanes, 1>::kThreads);
-    if (a.rows() <= 4)
-        return run(attention_decode<F, kLanes, 4>, DecodeLayout<kLanes, 4>::kThreads);
-    run(attention_decode<F, kLanes, kMostRows>, DecodeLayout<kLanes, kMostRows>::kThreads);
+    if (a.rows() == 1) return launch_block<F, kLanes, 1>(a, launch);
+    if (a.rows() <= 4) return launch_block<F, kLanes, 4>(a, launch);
+    launch_block<F, kLanes, kMostRows>(a, launch);
 }
 
 template <class F>
@@ -323,7 +361,7 @@ void launch_decode(const Tensor& node, const Launch& launch) {
     } else {
         launch_lanes<Format<GGML_TYPE_Q8_0>>(a, launch);
     }
-    if (a.splits > 1) merge_splits(a, launch);
+    if (a.splits > 1 && !has_tickets(a, launch)) merge_splits(a, launch);
 }
 
 }  // namespace

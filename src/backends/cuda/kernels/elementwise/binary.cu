@@ -3,9 +3,12 @@
 
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/binary.hpp"
 
 namespace heddle::cuda {
 namespace {
+
+using namespace gpu::binary;
 
 struct Add {
     __device__ float operator()(float a, float b) const { return a + b; }
@@ -20,13 +23,6 @@ struct Divide {
     __device__ float operator()(float a, float b) const { return a / b; }
 };
 
-std::string_view binary_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 2); !words.empty()) return words;
-    if (!same_shape(*node.src[0], node)) return "the result has another shape than operand 0";
-    if (!can_repeat(*node.src[1], node)) return "operand 1 does not tile operand 0";
-    return {};
-}
-
 /// One element of each operand after the other, all dense F32 of one shape.
 template <class Combine>
 void launch_dense(const Tensor& node, const Launch& launch) {
@@ -35,14 +31,6 @@ void launch_dense(const Tensor& node, const Launch& launch) {
     auto* y = static_cast<float*>(node.data);
     for_each(launch, element_count(node),
              [=] __device__(std::int64_t i) { y[i] = Combine{}(a[i], b[i]); });
-}
-
-std::string_view dense_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 2); !words.empty()) return words;
-    if (!same_shape(*node.src[0], node) || !same_shape(*node.src[1], node)) {
-        return "shapes differ";
-    }
-    return need_contiguous(node, 2);
 }
 
 /// The second operand is tiled over the first.
@@ -56,13 +44,6 @@ void launch_broadcast(const Tensor& node, const Launch& launch) {
                                    : b(p.i0, p.i1, p.i2, p.i3);
         y.put(Combine{}(a(p.i0, p.i1, p.i2, p.i3), second), p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view add_id_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 2); !words.empty()) return words;
-    if (node.src[2] == nullptr) return "the ids are missing";
-    if (node.src[2]->type != GGML_TYPE_I32) return "ids are not I32";
-    return {};
 }
 
 /// Ids outside of b add nothing and are reported.

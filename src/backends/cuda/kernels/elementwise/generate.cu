@@ -1,6 +1,7 @@
 // FILL, ARANGE, TIMESTEP_EMBEDDING, TRI, DIAG, DIAG_MASK_INF and DIAG_MASK_ZERO.
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/generate.hpp"
 #include "ops/generate.hpp"
 #include "ops/mask.hpp"
 #include "ops/triangle.hpp"
@@ -8,13 +9,7 @@
 namespace heddle::cuda {
 namespace {
 
-std::string_view float_result(const Tensor& node) { return need_floats(node, 0); }
-std::string_view float_operand(const Tensor& node) { return need_floats(node, 1); }
-
-std::string_view same_shape_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    return same_shape(*node.src[0], node) ? "" : "the result has another shape than the operand";
-}
+using namespace gpu::generate;
 
 void launch_fill(const Tensor& node, const Launch& launch) {
     const float value = unpack<ops::Fill::Params>(node).value;
@@ -46,13 +41,6 @@ void launch_timestep_embedding(const Tensor& node, const Launch& launch) {
     });
 }
 
-std::string_view timestep_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 1); !words.empty()) return words;
-    const auto params = unpack<ops::TimestepEmbedding::Params>(node);
-    if (node.ne[0] < params.dim || node.ne[1] != node.src[0]->ne[0]) return "shapes do not fit";
-    return {};
-}
-
 __device__ bool is_kept(int type, std::int64_t column, std::int64_t row) {
     switch (type) {
         case GGML_TRI_TYPE_UPPER_DIAG:
@@ -73,12 +61,6 @@ void launch_tri(const Tensor& node, const Launch& launch) {
         const float kept = is_kept(type, p.i0, p.i1) ? x(p.i0, p.i1, p.i2, p.i3) : 0.0f;
         y.put(kept, p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view tri_objection(const Tensor& node) {
-    const int type = unpack<ops::Tri::Params>(node).type;
-    if (type < GGML_TRI_TYPE_UPPER_DIAG || type > GGML_TRI_TYPE_LOWER) return "no such triangle";
-    return same_shape_objection(node);
 }
 
 void launch_diag(const Tensor& node, const Launch& launch) {

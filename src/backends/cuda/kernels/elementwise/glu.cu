@@ -2,23 +2,14 @@
 
 #include "backends/cuda/kernels/elementwise/glu_functions.cuh"
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/glu.hpp"
 
 namespace heddle::cuda {
 namespace {
 
-using Params = ops::Glu::Params;
+using namespace gpu::glu;
 
-std::string_view objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    const int function = unpack<Params>(node).function;
-    if (function < 0 || function >= GGML_GLU_OP_COUNT) return "no such function";
-    if (node.src[1] == nullptr) {
-        return node.src[0]->ne[0] / 2 == node.ne[0] ? "" : "rows of the result are no half rows";
-    }
-    if (!is_float(*node.src[1])) return "operand 1 is not F32, F16 or BF16";
-    if (!same_shape(*node.src[0], node) || !same_shape(*node.src[1], node)) return "shapes differ";
-    return {};
-}
+using Params = ops::Glu::Params;
 
 void launch_glu(const Tensor& node, const Launch& launch) {
     const auto params = unpack<Params>(node);

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/kernels/activations.cuh"
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/unary.hpp"
 #include "ops/clamp.hpp"
 #include "ops/leaky_relu.hpp"
 #include "ops/scale.hpp"
@@ -9,6 +10,8 @@
 
 namespace heddle::cuda {
 namespace {
+
+using namespace gpu::unary;
 
 __device__ float xielu(const ops::Unary::Params& p, float x) {
     if (x > 0) return p.alpha_p * x * x + p.beta * x;
@@ -62,18 +65,6 @@ __device__ float unary_of(const ops::Unary::Params& p, float x) {
         default:
             return truncf(x);
     }
-}
-
-std::string_view map_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    if (!same_shape(*node.src[0], node)) return "the result has another shape than the operand";
-    return {};
-}
-
-std::string_view unary_objection(const Tensor& node) {
-    const int function = unpack<ops::Unary::Params>(node).function;
-    if (function < 0 || function >= GGML_UNARY_OP_COUNT) return "no such function";
-    return map_objection(node);
 }
 
 /// y = each(x), element by element.

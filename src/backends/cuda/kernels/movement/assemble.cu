@@ -2,6 +2,7 @@
 // models.
 
 #include "backends/cuda/kernels/units.cuh"
+#include "backends/gpu/conditions/assemble.hpp"
 #include "ops/acc_set.hpp"
 #include "ops/concat.hpp"
 #include "ops/pad.hpp"
@@ -11,22 +12,9 @@
 namespace heddle::cuda {
 namespace {
 
-// ---- CONCAT, REPEAT ----------------------------------------------------------------------------
+using namespace gpu::assemble;
 
-std::string_view concat_objection(const Tensor& node) {
-    if (node.src[0] == nullptr || node.src[1] == nullptr) return "an operand is missing";
-    const Tensor &a = *node.src[0], &b = *node.src[1];
-    if (a.type != node.type || b.type != node.type) return "types differ";
-    const int dim = unpack<ops::Concat::Params>(node).dim;
-    if (dim < 0 || dim >= kMaxDims) return "there is no such dimension";
-    if (dim == 0 && a.ne[0] % block_size(a.type) != 0) return "operand 0 ends within a block";
-    for (int d = 0; d < kMaxDims; ++d) {
-        const bool fits = d == dim ? node.ne[d] == a.ne[d] + b.ne[d]
-                                   : node.ne[d] == a.ne[d] && node.ne[d] == b.ne[d];
-        if (!fits) return "shapes do not fit";
-    }
-    return {};
-}
+// ---- CONCAT, REPEAT ----------------------------------------------------------------------------
 
 void launch_concat(const Tensor& node, const Launch& launch) {
     const Operand a = unit_operand(node.src[0]), b = unit_operand(node.src[1]);
@@ -42,12 +30,6 @@ void launch_concat(const Tensor& node, const Launch& launch) {
     });
 }
 
-std::string_view repeat_objection(const Tensor& node) {
-    if (node.src[0] == nullptr) return "the operand is missing";
-    if (node.src[0]->type != node.type) return "types differ";
-    return can_repeat(*node.src[0], node) ? "" : "the operand does not tile the result";
-}
-
 void launch_repeat(const Tensor& node, const Launch& launch) {
     const Operand x = unit_operand(node.src[0]), y = unit_operand(&node);
     const int bytes = unit_bytes(node);
@@ -58,11 +40,6 @@ void launch_repeat(const Tensor& node, const Launch& launch) {
             x.at(p.i0 % x.extent[0], p.i1 % x.extent[1], p.i2 % x.extent[2], p.i3 % x.extent[3]),
             bytes);
     });
-}
-
-std::string_view repeat_back_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    return can_repeat(node, *node.src[0]) ? "" : "the result does not tile the operand";
 }
 
 /// Every tile of the gradient is added up, in order.
@@ -87,17 +64,6 @@ void launch_repeat_back(const Tensor& node, const Launch& launch) {
 
 __device__ std::int64_t wrapped(std::int64_t i, std::int64_t n) { return (i % n + n) % n; }
 
-std::string_view pad_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    const auto params = unpack<ops::Pad::Params>(node);
-    for (std::size_t d = 0; d < kMaxDims; ++d) {
-        const std::int64_t added = std::int64_t{params.amount[d].before} + params.amount[d].after;
-        if (node.ne[d] != node.src[0]->ne[d] + added) return "shapes do not fit";
-        if (params.circular != 0 && node.src[0]->ne[d] == 0) return "there is nothing to repeat";
-    }
-    return {};
-}
-
 void launch_pad(const Tensor& node, const Launch& launch) {
     const auto params = unpack<ops::Pad::Params>(node);
     const Operand x = operand(node.src[0]), y = operand(&node);
@@ -116,17 +82,6 @@ void launch_pad(const Tensor& node, const Launch& launch) {
     });
 }
 
-std::string_view reflect_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    const auto params = unpack<ops::PadReflect1d::Params>(node);
-    const std::int64_t n = node.src[0]->ne[0];
-    if (params.before < 0 || params.before >= n || params.after < 0 || params.after >= n ||
-        node.ne[0] != n + params.before + params.after) {
-        return "shapes do not fit";
-    }
-    return {};
-}
-
 /// The edge itself is not repeated.
 void launch_reflect(const Tensor& node, const Launch& launch) {
     const std::int64_t before = unpack<ops::PadReflect1d::Params>(node).before;
@@ -137,11 +92,6 @@ void launch_reflect(const Tensor& node, const Launch& launch) {
         if (j >= x.extent[0]) j = 2 * (x.extent[0] - 1) - j;
         y.put(x(j, p.i1, p.i2, p.i3), p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view roll_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    return same_shape(*node.src[0], node) ? "" : "shapes differ";
 }
 
 void launch_roll(const Tensor& node, const Launch& launch) {
@@ -159,45 +109,6 @@ void launch_roll(const Tensor& node, const Launch& launch) {
 // ---- SET, ACC ----------------------------------------------------------------------------------
 
 using RegionParams = ops::RegionOp::Params;
-
-/// Whether the region lies within the result and is made of whole elements.
-bool is_inside(const Tensor& node) {
-    const auto params = unpack<RegionParams>(node);
-    const Tensor& b = *node.src[1];
-    if (heddle::is_empty(b)) return true;
-    const auto element = static_cast<std::int64_t>(size_of(node.type));
-    const auto size = static_cast<std::int64_t>(byte_size(node));
-    const std::int32_t strides[] = {params.nb1, params.nb2, params.nb3};
-    std::int64_t end = params.offset + b.ne[0] * element;
-    if (params.offset < 0 || params.offset % element != 0 || end > size) return false;
-    for (int d = 1; d < kMaxDims; ++d) {
-        const std::int64_t stride = strides[d - 1];
-        if (b.ne[d] == 1 || stride == 0) continue;
-        if (stride < 0 || stride % element != 0 || b.ne[d] - 1 > (size - end) / stride) {
-            return false;
-        }
-        end += (b.ne[d] - 1) * stride;
-    }
-    return true;
-}
-
-std::string_view region_objection(const Tensor& node) {
-    if (node.src[0] == nullptr || node.src[1] == nullptr) return "an operand is missing";
-    const Tensor &a = *node.src[0], &b = *node.src[1];
-    if (a.type != node.type || b.type != node.type) return "a, b and the result differ in type";
-    if (!same_shape(a, node)) return "the result does not have the extents of a";
-    if (!is_contiguous(a) || !is_contiguous(node)) return "a or the result is not contiguous";
-    return is_inside(node) ? "" : "the region is not made of elements of the result";
-}
-
-std::string_view set_objection(const Tensor& node) {
-    if (node.type != GGML_TYPE_F32 && node.type != GGML_TYPE_I32) return "only F32 and I32";
-    return region_objection(node);
-}
-
-std::string_view acc_objection(const Tensor& node) {
-    return node.type == GGML_TYPE_F32 ? region_objection(node) : "only F32";
-}
 
 /// The part of the result that b is written to.
 Operand region_of(const Tensor& node) {
@@ -235,8 +146,6 @@ void launch_acc(const Tensor& node, const Launch& launch) {
 
 // ---- windows and relative positions ------------------------------------------------------------
 
-std::string_view window_objection(const Tensor& node) { return need_floats(node, 1); }
-
 void launch_win_part(const Tensor& node, const Launch& launch) {
     const auto params = unpack<ops::WinPart::Params>(node);
     const Operand x = operand(node.src[0]), y = operand(&node);
@@ -246,12 +155,6 @@ void launch_win_part(const Tensor& node, const Launch& launch) {
         const bool is_inside = i1 < x.extent[1] && i2 < x.extent[2];
         y.put(is_inside ? x(p.i0, i1, i2) : 0.0f, p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view win_part_objection(const Tensor& node) {
-    const auto params = unpack<ops::WinPart::Params>(node);
-    if (params.width < 1 || params.across < 1) return "windows are empty";
-    return window_objection(node);
 }
 
 void launch_win_unpart(const Tensor& node, const Launch& launch) {
@@ -264,41 +167,11 @@ void launch_win_unpart(const Tensor& node, const Launch& launch) {
     });
 }
 
-std::string_view win_unpart_objection(const Tensor& node) {
-    if (const auto words = window_objection(node); !words.empty()) return words;
-    const std::int64_t width = unpack<ops::WinUnpart::Params>(node).width;
-    if (width < 1 || node.ne[3] != 1) return "windows are empty";
-    const Tensor& x = *node.src[0];
-    const std::int64_t across = (node.ne[1] + width - 1) / width;
-    const std::int64_t down = (node.ne[2] + width - 1) / width;
-    if (x.ne[1] < width || x.ne[2] < width || x.ne[3] < across * down) return "shapes do not fit";
-    return {};
-}
-
-std::string_view get_rel_pos_objection(const Tensor& node) {
-    if (const auto words = window_objection(node); !words.empty()) return words;
-    if (node.src[0]->ne[1] < node.ne[1] + node.ne[2] - 1 || node.src[0]->ne[0] != node.ne[0]) {
-        return "shapes do not fit";
-    }
-    return {};
-}
-
 void launch_get_rel_pos(const Tensor& node, const Launch& launch) {
     const Operand x = operand(node.src[0]), y = operand(&node);
     for_each_place(launch, node, [=] __device__(Place p) {
         y.put(x(p.i0, y.extent[1] - 1 - p.i1 + p.i2), p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view add_rel_pos_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 3); !words.empty()) return words;
-    if (const auto words = need_contiguous(node, 3); !words.empty()) return words;
-    const std::int64_t n = node.src[1]->ne[0];
-    if (!same_shape(*node.src[0], node) || !same_shape(*node.src[1], *node.src[2]) ||
-        element_count(node) != n * n * row_count(*node.src[1])) {
-        return "shapes do not fit";
-    }
-    return {};
 }
 
 /// Rows are queries; the two tables vary with the fast and the slow half of the key's index.

@@ -3,30 +3,14 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/formats/encode.cuh"
 #include "backends/cuda/kernels/units.cuh"
+#include "backends/gpu/conditions/copy.hpp"
 
 namespace heddle::cuda {
 namespace {
 
-bool is_plain(const Tensor& tensor) { return is_float(tensor) || tensor.type == GGML_TYPE_I32; }
-
-std::string_view count_objection(const Tensor& node) {
-    if (node.src[0] == nullptr) return "the source is missing";
-    if (element_count(*node.src[0]) != element_count(node)) {
-        return "source and result differ in their number of elements";
-    }
-    return {};
-}
+using namespace gpu::copy;
 
 // ---- equal types -------------------------------------------------------------------------------
-
-std::string_view units_objection(const Tensor& node) {
-    if (const auto words = count_objection(node); !words.empty()) return words;
-    return node.src[0]->type == node.type ? "" : "types differ";
-}
-
-std::string_view dense_objection(const Tensor& node) {
-    return either(units_objection(node), need_contiguous(node, 1));
-}
 
 void launch_dense(const Tensor& node, const Launch& launch) {
     if (node.data == node.src[0]->data) return;
@@ -48,12 +32,6 @@ void launch_units(const Tensor& node, const Launch& launch) {
 
 // ---- plain types -------------------------------------------------------------------------------
 
-std::string_view plain_objection(const Tensor& node) {
-    if (const auto words = count_objection(node); !words.empty()) return words;
-    if (is_plain(node) && is_plain(*node.src[0])) return {};
-    return "this pair of types is not converted";
-}
-
 void launch_plain(const Tensor& node, const Launch& launch) {
     const Operand x = operand(node.src[0]), y = operand(&node);
     const bool is_same_shape = same_shape(*node.src[0], node);
@@ -65,14 +43,6 @@ void launch_plain(const Tensor& node, const Launch& launch) {
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
-
-std::string_view decode_objection(const Tensor& node) {
-    if (const auto words = count_objection(node); !words.empty()) return words;
-    if (!is_float(node) || !has_format(node.src[0]->type)) {
-        return "this pair of types is not converted";
-    }
-    return has_dense_rows(*node.src[0]) ? "" : "rows of the source are not dense";
-}
 
 /// Eight elements per thread: every block is made of so many.
 template <class F>
@@ -96,14 +66,6 @@ void launch_decode(const Tensor& node, const Launch& launch) {
             launch_decode_of<decltype(format)>(node, launch);
         }
     });
-}
-
-std::string_view encode_objection(const Tensor& node) {
-    if (const auto words = count_objection(node); !words.empty()) return words;
-    if (!is_float(*node.src[0]) || !has_encoder(node.type)) {
-        return "this pair of types is not converted";
-    }
-    return has_dense_rows(node) ? "" : "rows of the result are not dense";
 }
 
 /// One block of 32 elements per thread.

@@ -5,32 +5,14 @@
 #include "backends/cuda/formats/encode.cuh"
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/units.cuh"
+#include "backends/gpu/conditions/index.hpp"
 
 namespace heddle::cuda {
 namespace {
 
-bool is_index(const Tensor* tensor) {
-    return tensor != nullptr && (tensor->type == GGML_TYPE_I32 || tensor->type == GGML_TYPE_I64);
-}
+using namespace gpu::index;
 
 // ---- GET_ROWS ----------------------------------------------------------------------------------
-
-std::string_view get_objection(const Tensor& node) {
-    if (node.src[0] == nullptr || !is_index(node.src[1])) return "indices are not I32";
-    const Tensor &table = *node.src[0], &indices = *node.src[1];
-    if (node.ne[0] != table.ne[0] || node.ne[1] != indices.ne[0] || node.ne[2] != table.ne[2] ||
-        node.ne[3] != table.ne[3] || indices.ne[1] != table.ne[2] || indices.ne[2] != table.ne[3]) {
-        return "shapes do not fit";
-    }
-    return {};
-}
-
-std::string_view get_plain_objection(const Tensor& node) {
-    if (const auto words = get_objection(node); !words.empty()) return words;
-    const bool is_integer = node.src[0]->type == GGML_TYPE_I32 && node.type == GGML_TYPE_I32;
-    if (is_integer || (is_float(*node.src[0]) && is_float(node))) return {};
-    return "this pair of types is not converted";
-}
 
 void launch_get_plain(const Tensor& node, const Launch& launch) {
     const Operand table = operand(node.src[0]), indices = operand(node.src[1]), y = operand(&node);
@@ -48,14 +30,6 @@ void launch_get_plain(const Tensor& node, const Launch& launch) {
             store_float(to, table(p.i0, row, p.i2, p.i3), y.type);
         }
     });
-}
-
-std::string_view get_blocks_objection(const Tensor& node) {
-    if (const auto words = get_objection(node); !words.empty()) return words;
-    if (!has_format(node.src[0]->type) || !is_float(node)) {
-        return "this pair of types is not converted";
-    }
-    return has_dense_rows(*node.src[0]) ? "" : "rows of the table are not dense";
 }
 
 template <class F>
@@ -85,23 +59,6 @@ void launch_get_blocks(const Tensor& node, const Launch& launch) {
 
 // ---- SET_ROWS ----------------------------------------------------------------------------------
 
-std::string_view set_objection(const Tensor& node) {
-    if (node.src[0] == nullptr || !is_float(*node.src[0])) return "rows are not F32, F16 or BF16";
-    if (!is_index(node.src[1])) return "indices are not I32 or I64";
-    const Tensor &rows = *node.src[0], &indices = *node.src[1];
-    if (rows.ne[0] != node.ne[0] || rows.ne[2] != node.ne[2] || rows.ne[3] != node.ne[3] ||
-        rows.ne[1] != indices.ne[0]) {
-        return "shapes do not fit";
-    }
-    if (heddle::is_empty(indices)) return "there are no indices";
-    return {};
-}
-
-std::string_view set_plain_objection(const Tensor& node) {
-    if (const auto words = set_objection(node); !words.empty()) return words;
-    return is_float(node) ? "" : "rows cannot be stored in this type";
-}
-
 void launch_set_plain(const Tensor& node, const Launch& launch) {
     const Operand rows = operand(node.src[0]), indices = operand(node.src[1]), y = operand(&node);
     const IndexCheck is_index_inside = index_check(node, launch);
@@ -111,12 +68,6 @@ void launch_set_plain(const Tensor& node, const Launch& launch) {
         if (!is_index_inside(row, y.extent[1])) return;
         y.put(rows(p.i0, p.i1, p.i2, p.i3), p.i0, row, p.i2, p.i3);
     });
-}
-
-std::string_view set_blocks_objection(const Tensor& node) {
-    if (const auto words = set_objection(node); !words.empty()) return words;
-    if (!has_encoder(node.type)) return "rows cannot be stored in this type";
-    return has_dense_rows(node) ? "" : "rows of the result are not dense";
 }
 
 template <class E>
@@ -143,16 +94,6 @@ void launch_set_blocks(const Tensor& node, const Launch& launch) {
 }
 
 // ---- GET_ROWS_BACK -----------------------------------------------------------------------------
-
-std::string_view back_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    if (!is_index(node.src[1])) return "indices are not I32";
-    if (node.ne[2] != 1 || node.ne[3] != 1) return "the result is not a matrix";
-    if (node.src[0]->ne[0] != node.ne[0] || row_count(*node.src[0]) < element_count(*node.src[1])) {
-        return "shapes do not fit";
-    }
-    return {};
-}
 
 /// Each element of the table goes through all indices in order: sums are the same in every run.
 void launch_back(const Tensor& node, const Launch& launch) {

@@ -49,11 +49,6 @@ struct FloatDot {
         if constexpr (kType == GGML_TYPE_BF16) return round_to_bfloat(x);
         return x;
     }
-    HEDDLE_HD static int staged_depth(int depth) { return depth; }
-    __device__ static void stage4(const float4& x, std::int64_t, int k, std::uint8_t* to) {
-        *reinterpret_cast<float4*>(to + 4 * k) = {rounded(x.x), rounded(x.y), rounded(x.z),
-                                                  rounded(x.w)};
-    }
     __device__ static Packed load(const std::uint8_t* piece, int step, int lane) {
         const std::uint8_t* from = piece + (step * 128 + lane * 4) * kElement;
         Packed packed;

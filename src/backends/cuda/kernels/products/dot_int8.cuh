@@ -56,6 +56,12 @@ __device__ __forceinline__ int high_sum(int both) { return both >> 16; }
 __device__ __forceinline__ int dp4(std::uint32_t a, std::uint32_t b, int sum) {
     return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
 }
+/// The bytes of `a` are not signed.
+__device__ __forceinline__ int dp4_unsigned(std::uint32_t a, std::uint32_t b, int sum) {
+    int result;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+}
 __device__ __forceinline__ int signed_byte(std::uint32_t w, int i) {
     return static_cast<int>(w << (24 - 8 * i)) >> 24;
 }
@@ -90,6 +96,8 @@ private:
 /// every 32.
 template <DotOperand kOperand>
 struct Int8Activations {
+    static constexpr bool kHasCodes = true;
+
     __host__ __device__ static int column_bytes(std::int64_t depth) {
         return static_cast<int>(Int8Column::bytes(depth));
     }
@@ -140,6 +148,58 @@ struct Int8Activations {
                                          : (sum & 0xffff) | upper << 16;
     }
 
+    /// Eight elements, four lanes for 32. Scales are neither complete nor rounded yet, and sums are
+    /// those of codes: see `finish`. As few instructions as can be: no cache has them yet.
+    __device__ static void stage8(const float (&x)[8], std::int64_t depth, int k,
+                                  std::uint8_t* to) {
+        std::uint32_t bits = 0;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) bits = max(bits, magnitude_bits(x[i]));
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 1));
+        bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 2));
+        const float d = scale_of(bits), inverse = d > 0x1p-120f ? __frcp_rn(d) : 0.0f;
+        // The lowest byte of a number this large is what was added to it, rounded.
+        constexpr float kRound = 12582912.0f;
+        std::uint32_t words[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            std::uint32_t v[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) v[i] = __float_as_uint(fmaf(x[4 * h + i], inverse, kRound));
+            words[h] = __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2], v[3], 0x0040),
+                                   0x5410);
+        }
+        int sum = dp4(words[0], 0x01010101u, dp4(words[1], 0x01010101u, 0));
+        sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+        const int upper = __shfl_xor_sync(0xffffffffu, sum, 2);
+        *reinterpret_cast<uint2*>(to + Int8Column::byte_at(k)) = {words[0], words[1]};
+        if (k % 32 != 0) return;
+        *reinterpret_cast<float*>(to + Int8Column::scale_at(depth, k)) = d;
+        *reinterpret_cast<int*>(to + Int8Column::sum_at(depth, k)) = (sum & 0xffff) | upper << 16;
+    }
+
+    /// A 127th, rounded once; NaN if the largest magnitude is not finite.
+    __device__ static float scale_of(std::uint32_t largest) {
+        constexpr float kPart = 1.0f / 127.0f;
+        const float x = __uint_as_float(largest < 0x7f800000u ? largest : 0x7fc00000u);
+        const float near = x * kPart;
+        return fmaf(fmaf(-127.0f, near, x), kPart, near);
+    }
+
+    /// What `stage8` left, times `factor`, as products use it.
+    template <class Acts>
+    __device__ static void finish(Acts& acts, float factor) {
+#pragma unroll
+        for (int b = 0; b < Acts::kScales; ++b) {
+            const float d = mul(acts.scale[b], factor);
+            acts.scale[b] = has_half_scale(kOperand) ? round_to_half(d) : d;
+            if constexpr (kOperand == DotOperand::q8_1) {
+                const auto sum = static_cast<float>(acts.sum(b));
+                acts.sums[b] = __float_as_int(round_to_half(mul(sum, d)));
+            }
+        }
+    }
+
 private:
     __device__ static float4 load4(const float* row, int k, std::int64_t depth, bool is_aligned) {
         if (k >= depth) return {0, 0, 0, 0};
@@ -151,6 +211,8 @@ private:
 /// `kCount` blocks of 32 one after the other.
 template <int kCount>
 struct ActsOf32 {
+    static constexpr int kScales = kCount;
+
     std::uint32_t x[kCount][8];
     float scale[kCount];
     int sums[kCount];
@@ -167,6 +229,21 @@ struct ActsOf32 {
             for (int i = 0; i < 8; ++i) acts.x[b][i] = all[i];
             acts.scale[b] = __uint_as_float(word(column + Int8Column::scale_at(depth, k) + 4 * b));
             acts.sums[b] = static_cast<int>(word(column + Int8Column::sum_at(depth, k) + 4 * b));
+        }
+        return acts;
+    }
+    /// As the codes of 32 elements lie: bytes have elements j and j + 16.
+    __device__ static ActsOf32 load_interleaved(const std::uint8_t* column, std::int64_t depth,
+                                                int k) {
+        const ActsOf32 plain = load(column, depth, k);
+        ActsOf32 acts = plain;
+#pragma unroll
+        for (int b = 0; b < kCount; ++b) {
+#pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                acts.x[b][2 * t] = __byte_perm(plain.x[b][t], plain.x[b][t + 4], 0x5140);
+                acts.x[b][2 * t + 1] = __byte_perm(plain.x[b][t], plain.x[b][t + 4], 0x7362);
+            }
         }
         return acts;
     }

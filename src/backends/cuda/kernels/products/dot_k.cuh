@@ -9,6 +9,8 @@ namespace heddle::cuda {
 
 /// Sixteen elements at k and sixteen at k + 32.
 struct ActsOfTwo16 {
+    static constexpr int kScales = 2;
+
     uint4 x[2];
     float scale[2];
     int sum[2];
@@ -82,7 +84,14 @@ struct Dot<GGML_TYPE_Q4_K> : KWithMinima<Format<GGML_TYPE_Q4_K>, 4> {
     }
     __device__ static float dot(const Packed& p, const Acts& a, int lane) {
         return combine(p.header, dot16(low_nibbles(p.codes), a.x[0]),
-                       dot16(high_nibbles(p.codes), a.x[1]), a, lane);
+                       dot16_of_high(p.codes, a.x[1]), a, lane);
+    }
+    /// The high nibbles, without a shift for each word.
+    __device__ static int dot16_of_high(uint4 q, uint4 x) {
+        int sum = dp4_unsigned(q.x & ~kNibbles, x.x, 0);
+        sum = dp4_unsigned(q.y & ~kNibbles, x.y, sum);
+        sum = dp4_unsigned(q.z & ~kNibbles, x.z, sum);
+        return dp4_unsigned(q.w & ~kNibbles, x.w, sum) >> 4;  // a multiple of 16
     }
 };
 
@@ -118,7 +127,7 @@ struct Dot<GGML_TYPE_IQ4_XS> : BlocksOf256<Format<GGML_TYPE_IQ4_XS>, 4, 4> {
 
     __device__ static int first_weight(int step, int lane) { return step * 1024 + lane * 32; }
     __device__ static Acts load_acts(const std::uint8_t* column, std::int64_t depth, int k) {
-        return Acts::load(column, depth, k);
+        return Acts::load_interleaved(column, depth, k);
     }
     __device__ static Packed load(const std::uint8_t* piece, int step, int lane) {
         const std::uint8_t* block = piece + (step * 4 + lane / 8) * 136;
@@ -140,6 +149,8 @@ struct Dot<GGML_TYPE_IQ4_XS> : BlocksOf256<Format<GGML_TYPE_IQ4_XS>, 4, 4> {
 
 /// Elements 4 j .. 4 j + 3 of each of the eight groups of 32 of a block.
 struct ActsOfEight4 {
+    static constexpr int kScales = 8;
+
     std::uint32_t x[8];
     float scale[8];
 
@@ -302,26 +313,10 @@ struct Dot<GGML_TYPE_Q2_K> : KInterleaved<Format<GGML_TYPE_Q2_K>, 6> {
     }
 };
 
-/// The formats that have a `Dot`, and calls `body(Dot<type>{})`.
+/// The formats that have a `Dot` here, and calls `body(Dot<type>{})`.
 template <class Body>
-bool dispatch_dot(ggml_type type, Body&& body) {
+bool dispatch_k_dot(ggml_type type, Body&& body) {
     switch (type) {
-        case GGML_TYPE_Q4_0:
-            return body(Dot<GGML_TYPE_Q4_0>{}), true;
-        case GGML_TYPE_Q4_1:
-            return body(Dot<GGML_TYPE_Q4_1>{}), true;
-        case GGML_TYPE_Q5_0:
-            return body(Dot<GGML_TYPE_Q5_0>{}), true;
-        case GGML_TYPE_Q5_1:
-            return body(Dot<GGML_TYPE_Q5_1>{}), true;
-        case GGML_TYPE_Q8_0:
-            return body(Dot<GGML_TYPE_Q8_0>{}), true;
-        case GGML_TYPE_IQ4_NL:
-            return body(Dot<GGML_TYPE_IQ4_NL>{}), true;
-        case GGML_TYPE_MXFP4:
-            return body(Dot<GGML_TYPE_MXFP4>{}), true;
-        case GGML_TYPE_NVFP4:
-            return body(Dot<GGML_TYPE_NVFP4>{}), true;
         case GGML_TYPE_Q2_K:
             return body(Dot<GGML_TYPE_Q2_K>{}), true;
         case GGML_TYPE_Q3_K:
@@ -337,6 +332,12 @@ bool dispatch_dot(ggml_type type, Body&& body) {
         default:
             return false;
     }
+}
+
+/// All formats that have a `Dot`.
+template <class Body>
+bool dispatch_dot(ggml_type type, Body&& body) {
+    return dispatch_simple_dot(type, body) || dispatch_k_dot(type, body);
 }
 
 }  // namespace heddle::cuda

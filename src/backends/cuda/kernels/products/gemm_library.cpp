@@ -1,3 +1,5 @@
+#include "backends/cuda/kernels/products/gemm_library.hpp"
+
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -5,7 +7,6 @@
 #include <mutex>
 
 #include "backends/cuda/kernels/products/half_activations.hpp"
-#include "backends/cuda/kernels/products/products.hpp"
 #include "ops/matmul.hpp"
 
 /// Products of many columns with float weights, by cuBLASLt, if it is there. Sums and results are
@@ -156,6 +157,8 @@ private:
     cublasLtMatmulHeuristicResult_t chosen_{};
 };
 
+bool is_aligned(const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data) % 16 == 0; }
+
 bool is_f32(const Tensor& node) { return node.src[0]->type == GGML_TYPE_F32; }
 
 std::string_view objection(const Tensor& node) {
@@ -185,8 +188,10 @@ cudaDataType_t data_type(ggml_type type) {
     return type == GGML_TYPE_F32 ? CUDA_R_32F : type == GGML_TYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-/// Columns of all results that use one matrix of weights lie next to each other.
-void launch_library(const Tensor& node, const Launch& launch) {
+/// Columns of all results that use one matrix of weights lie next to each other. `acts`: columns of
+/// `depth` elements of the weights' type. False if the library declines.
+bool multiply(const Tensor& node, const std::byte* acts, std::int64_t depth, std::byte* workspace,
+              const Launch& launch) {
     const Tensor &a = *node.src[0], &b = *node.src[1];
     const Library& library = Library::get();
     const cublasLtHandle_t handle = library.handle();
@@ -197,8 +202,6 @@ void launch_library(const Tensor& node, const Launch& launch) {
         is_f32(node) && !wants_precision ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
         data_type(a.type));
 
-    const HalfActivations halves(b);
-    const std::int64_t depth = is_f32(node) ? b.ne[0] : halves.depth;
     const std::int64_t element = static_cast<std::int64_t>(size_of(a.type));
     const std::int64_t repeat2 = b.ne[2] / a.ne[2], repeat3 = b.ne[3] / a.ne[3];
     const std::int64_t columns = node.ne[1] * repeat2, rows = a.ne[1];
@@ -207,19 +210,9 @@ void launch_library(const Tensor& node, const Launch& launch) {
                        static_cast<std::int64_t>(a.nb[2]) / element);
     product.set_layout(1, a.ne[0], columns, depth, matrices, columns * depth);
     product.set_layout(2, rows, columns, rows, matrices, columns * rows);
-    const bool is_aligned = reinterpret_cast<std::uintptr_t>(a.data) % 16 == 0 &&
-                            reinterpret_cast<std::uintptr_t>(b.data) % 16 == 0;
     const std::uint32_t result_alignment = rows % 4 == 0 ? 16 : 4;
-    if (handle == nullptr || !is_aligned || !product.choose(handle, result_alignment))
-        return launch_gemm_generic(node, launch);
-
-    const std::byte* acts = static_cast<const std::byte*>(b.data);
-    std::byte* workspace = launch.scratch;
-    if (!is_f32(node)) {
-        convert_activations(b, a.type, launch.scratch, launch);
-        acts = launch.scratch;
-        workspace += halves.bytes();
-    }
+    if (handle == nullptr || !is_aligned(a) || !product.choose(handle, result_alignment))
+        return false;
     const std::int64_t plane = node.ne[1] * node.ne[2];  // columns of one i3
     for (std::int64_t i3 = 0; i3 < node.ne[3]; ++i3) {
         const auto* weights = static_cast<const std::byte*>(a.data) +
@@ -227,13 +220,52 @@ void launch_library(const Tensor& node, const Launch& launch) {
         auto* const y = static_cast<float*>(node.data) + i3 * plane * rows;
         if (!product.run(handle, weights, acts + i3 * plane * depth * element, y, workspace,
                          launch.stream))
-            return launch_gemm_generic(node, launch);
+            return false;
     }
+    return true;
+}
+
+void launch_library(const Tensor& node, const Launch& launch) {
+    const Tensor &a = *node.src[0], &b = *node.src[1];
+    if (is_f32(node)) {
+        if (!is_aligned(b) ||
+            !multiply(node, static_cast<const std::byte*>(b.data), b.ne[0], launch.scratch, launch))
+            launch_gemm_generic(node, launch);
+        return;
+    }
+    const HalfActivations halves(b);
+    convert_activations(b, a.type, launch.scratch, launch);
+    if (!multiply(node, launch.scratch, halves.depth, launch.scratch + halves.bytes(), launch))
+        return launch_gemm_generic(node, launch);
     if (a.type == GGML_TYPE_F16)
-        apply_factors(halves, launch.scratch, rows, static_cast<float*>(node.data), launch);
+        apply_factors(halves, launch.scratch, {{{static_cast<float*>(node.data), a.ne[1]}}, 1},
+                      launch);
 }
 
 }  // namespace
+
+bool can_group_by_library(const Tensor& product) {
+    const Tensor& a = *product.src[0];
+    return !is_f32(product) && a.ne[2] == 1 && a.ne[3] == 1 && is_aligned(a);
+}
+
+bool launch_library_products(std::span<const Tensor* const> nodes, const TileSource& source,
+                             const Launch& launch) {
+    const Tensor& first = *nodes.front();
+    const ggml_type type = first.src[0]->type;
+    const HalfActivations halves(*first.src[1]);
+    convert_to_tiles(source, type, WeightOrder::plain,
+                     TiledActivations::dense(halves.columns, first.src[0]->ne[0]), launch.scratch,
+                     launch);
+    ScaledResults results{};
+    for (const Tensor* node : nodes) {
+        if (!multiply(*node, launch.scratch, halves.depth, launch.scratch + halves.bytes(), launch))
+            return false;
+        results.of[results.count++] = {static_cast<float*>(node->data), node->ne[0]};
+    }
+    if (type == GGML_TYPE_F16) apply_factors(halves, launch.scratch, results, launch);
+    return true;
+}
 
 const Kernel kGemmLibrary{"gemm_library", GGML_OP_MUL_MAT, objection, scratch, launch_library};
 

@@ -181,7 +181,7 @@ private:
         return threadIdx.x / 32 / Tile::kWarpsDown * kWarpColumns;
     }
 
-    /// Rows past the end repeat the last one; nobody stores them.
+    /// Rows past the end repeat the last one; they are not stored.
     __device__ const std::uint8_t* row_start(int row) const {
         const std::int64_t last = a_.weights.rows - 1;
         return tile_.matrix + min(tile_.row + row, last) * a_.weights.row_stride;
@@ -205,7 +205,7 @@ private:
             const std::int64_t left = start + row_bytes - from;
             if (left >= 16)
                 copy16(at, from, true);
-            else  // what lies behind the row is not read: nobody may have written it
+            else  // what lies behind the row is not read: it may never have been written
                 for (int j = 0; j < left; ++j) at[j] = from[j];
         }
     }
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(256, 1) gemm_mma(GemmArguments a) {
     GemmTile tile{};
     if (!tile.find<Tile>(a)) return;
     if (threadIdx.x < Tile::kColumns) {
-        // Columns past the end repeat the last one; nobody stores them.
+        // Columns past the end repeat the last one; they are not stored.
         const std::int64_t last = tile.count - 1;
         const ColumnPlace place(a, tile.first + min(static_cast<std::int64_t>(threadIdx.x), last));
         acts_of[threadIdx.x] = place.acts;

@@ -1,7 +1,8 @@
-#include "backends/cuda/kernels/products/dot_float.cuh"
+#include "backends/cuda/kernels/products/dot_column_float.cuh"
 #include "backends/cuda/kernels/products/dot_k.cuh"
 #include "backends/cuda/kernels/products/gemv_column.cuh"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
+#include "backends/cuda/kernels/products/gemv_column_launch.cuh"
 #include "ops/norm.hpp"
 
 namespace heddle::cuda {
@@ -10,15 +11,33 @@ namespace {
 /// Calls `body` with the `Dot` of the type, whichever kind it is.
 template <class Body>
 bool dispatch_column(ggml_type type, Body&& body) {
-    return dispatch_dot(type, body) || dispatch_float(type, body);
+    return dispatch_dot(type, body) || dispatch_column_float(type, body);
 }
 
 const float* floats(const Tensor& tensor) { return static_cast<const float*>(tensor.data); }
 
-ColumnArguments arguments_of(const ColumnGroup& group) {
+/// ROPE, SET_ROWS, or both.
+void add_end(const RopeStore& end, ColumnMatrix& m) {
+    if (end.rope != nullptr) {
+        m.end.is_turned = true;
+        m.end.rotation = Rotation(*end.rope);
+        m.end.positions = operand(end.rope->src[1]);
+        m.end.factors = operand(end.rope->src[2]);
+        m.head_pairs = static_cast<int>(end.rope->ne[0] / 2);
+        m.turned_pairs = static_cast<int>(m.end.rotation.pairs);
+        m.distance = static_cast<int>(m.end.rotation.distance);
+    }
+    if (end.store == nullptr) return;
+    m.end.indices = operand(end.store->src[1]);
+    m.end.row_stride = static_cast<std::int64_t>(end.store->nb[1]);
+    m.end.stored_rows = end.store->ne[1];
+}
+
+ColumnArguments arguments_of(const ColumnGroup& group, const Launch& launch) {
     ColumnArguments a{};
     a.count = group.count;
     a.depth = static_cast<int>(group.products[0]->src[0]->ne[0]);
+    a.inverse_depth = 1.0f / static_cast<float>(a.depth);
     a.x = floats(group.activations());
     if (group.norm != nullptr) {
         a.norm_weight = floats(group.norm_weights());
@@ -30,11 +49,17 @@ ColumnArguments arguments_of(const ColumnGroup& group) {
         m.weights = static_cast<const std::uint8_t*>(weights.data);
         m.row_stride = static_cast<std::int64_t>(weights.nb[1]);
         m.rows = static_cast<int>(weights.ne[1]);
-        m.y = static_cast<float*>(group.result(i).data);
-        m.addend = group.sum != nullptr ? floats(group.addend()) : nullptr;
+        m.pairs = (m.rows + 1) / 2;
+        m.end.y = static_cast<std::byte*>(group.result(i).data);
+        m.end.type = group.result(i).type;
+        m.end.addend = group.sum != nullptr ? floats(group.addend()) : nullptr;
+        add_end(group.ends[static_cast<std::size_t>(i)], m);
     }
     a.is_gated = group.gate != nullptr;
     if (a.is_gated) a.gate = unpack<ops::Glu::Params>(*group.gate);
+    a.reads_ahead = launch.reads_ahead;
+    a.has_early_inputs = group.has_early_inputs;
+    a.is_index_inside = {launch.faults, GGML_OP_SET_ROWS};
     return a;
 }
 
@@ -43,7 +68,7 @@ ColumnArguments arguments_of(const ColumnGroup& group) {
 std::string_view column_objection(const Tensor& product, const DeviceFacts& device) {
     const Tensor &w = *product.src[0], &x = *product.src[1];
     if (product.op != GGML_OP_MUL_MAT) return "not a product";
-    if (row_count(product) != 1 || row_count(x) != 1) return "more than one column";
+    if (row_count(product) != 1 || row_count(x) != 1) return "there are several columns";
     if (w.ne[2] != 1 || w.ne[3] != 1) return "more than one matrix";
     if (x.type != GGML_TYPE_F32 || product.type != GGML_TYPE_F32) return "not f32";
     if (x.nb[0] != sizeof(float) || product.nb[0] != sizeof(float))
@@ -61,16 +86,41 @@ std::string_view column_objection(const Tensor& product, const DeviceFacts& devi
         } else if (!is_aligned(w.data, D::kAlignment) || w.nb[1] % D::kAlignment != 0) {
             reason = "rows of weights do not begin at whole words";
         } else if (w.ne[0] > (std::int64_t{1} << 17) ||
-                   column_slots<D>(static_cast<int>(w.ne[0]), device.shared_per_block) == 0) {
+                   ColumnPlan::of<D>(static_cast<int>(w.ne[0]), device.shared_per_block).slots ==
+                       0) {
             reason = "rows are too long for shared memory";
         }
     });
     return known ? reason : "no dot product for this type";
 }
 
+std::string_view end_objection(const Tensor& product, const RopeStore& end,
+                               const DeviceFacts& device) {
+    const std::int64_t rows = product.ne[0];
+    // Angles of all pairs of a block are taken at once.
+    if (rows >
+        2 * std::int64_t{device.multiprocessors} * (ColumnExtras::kPairs - 2) / kMostMatrices)
+        return "too many rows";
+    const Tensor& result = end.result();
+    if (!is_float(result) || result.nb[0] != size_of(result.type)) return "not dense floats";
+    if (end.rope != nullptr) {
+        const Tensor& rope = *end.rope;
+        const auto params = unpack<ops::Rotation::Params>(rope);
+        if (rope.ne[0] % 2 != 0 || params.n_offs != 0) return "rows begin with what is not turned";
+        if (rope.ne[0] * rope.ne[1] != rows || rope.ne[2] != 1 || rope.ne[3] != 1)
+            return "not the heads of one token";
+        if (end.store == nullptr && !is_contiguous(rope)) return "heads are not dense";
+    }
+    if (end.store != nullptr && (end.store->ne[0] != rows || end.store->src[1]->ne[0] != 1))
+        return "not one row of a cache";
+    return {};
+}
+
 void launch_columns(const ColumnGroup& group, const Launch& launch) {
-    dispatch_column(group.products[0]->src[0]->type,
-                    [&](auto dot) { launch_column<decltype(dot)>(arguments_of(group), launch); });
+    const ggml_type type = group.products[0]->src[0]->type;
+    const ColumnArguments a = arguments_of(group, launch);
+    launch_simple_column(type, a, launch) || launch_k_column(type, a, launch) ||
+        launch_float_column(type, a, launch);
 }
 
 }  // namespace heddle::cuda

@@ -17,7 +17,7 @@
 ///     kSteps                        times that each lane multiplies in a piece
 ///     column_bytes(depth)           of activations in shared memory, a multiple of 16
 ///     first_weight(step, lane)      in the piece, of what the lane multiplies in that step
-///     load_column(arguments, number, to, thread, threads)   one column into shared memory
+///     load_column(arguments, number, to, thread, threads)   a column into shared memory
 ///     Packed load(piece, step, lane), Acts load_acts(column, depth, k), dot(Packed, Acts, lane)
 namespace heddle::cuda {
 
@@ -352,7 +352,7 @@ void launch_ring(GemvArguments a, const Launch& launch) {
     }
 }
 
-/// Whether one column fits.
+/// Whether a single column fits.
 template <class Dot>
 bool ring_fits(std::int64_t depth, std::size_t shared) {
     return GemvPlan::of<Dot, 2>(1, depth, shared).columns == 1;

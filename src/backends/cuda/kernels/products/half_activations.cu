@@ -65,21 +65,25 @@ __global__ void __launch_bounds__(kThreads)
 
 /// One block per column; most have nothing to do.
 __global__ void __launch_bounds__(kThreads)
-    apply(const float* factors, std::int64_t columns, std::int64_t rows, float* y) {
+    apply(const float* factors, std::int64_t columns, ScaledResults results) {
     for (std::int64_t column = blockIdx.x; column < columns; column += gridDim.x) {
         const float factor = factors[column];
         if (factor == 1) continue;
-        for (std::int64_t i = threadIdx.x; i < rows; i += kThreads) y[column * rows + i] *= factor;
+        for (int k = 0; k < results.count; ++k) {
+            const auto [y, rows] = results.of[k];
+            for (std::int64_t i = threadIdx.x; i < rows; i += kThreads)
+                y[column * rows + i] *= factor;
+        }
     }
 }
 
 }  // namespace
 
-void apply_factors(const HalfActivations& layout, const std::byte* converted, std::int64_t rows,
-                   float* y, const Launch& launch) {
+void apply_factors(const HalfActivations& layout, const std::byte* converted,
+                   const ScaledResults& results, const Launch& launch) {
     const std::int64_t most = 4096, blocks = layout.columns < most ? layout.columns : most;
     apply<<<static_cast<unsigned>(blocks), kThreads, 0, launch.stream>>>(
-        reinterpret_cast<const float*>(converted + layout.factors_at()), layout.columns, rows, y);
+        reinterpret_cast<const float*>(converted + layout.factors_at()), layout.columns, results);
 }
 
 void convert_activations(const Tensor& b, ggml_type weights, std::byte* to, const Launch& launch) {

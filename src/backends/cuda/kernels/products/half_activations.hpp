@@ -29,8 +29,18 @@ struct HalfActivations {
 /// Rounds first to what products with weights of this type use: see `DotOperand`.
 void convert_activations(const Tensor& b, ggml_type weights, std::byte* to, const Launch& launch);
 
-/// Multiplies the columns of `y` that were scaled down.
-void apply_factors(const HalfActivations& layout, const std::byte* converted, std::int64_t rows,
-                   float* y, const Launch& launch);
+/// Results of products of the same activations.
+struct ScaledResults {
+    struct One {
+        float* y;
+        std::int64_t rows;
+    };
+    One of[3];
+    int count;
+};
+
+/// Multiplies the columns that were scaled down.
+void apply_factors(const HalfActivations& layout, const std::byte* converted,
+                   const ScaledResults& results, const Launch& launch);
 
 }  // namespace heddle::cuda

@@ -9,11 +9,12 @@ extern const Kernel kGemvInt8;     ///< few columns, block formats, activations 
 extern const Kernel kGemvFloat;    ///< few columns, float weights
 extern const Kernel kGemvDecode;   ///< few columns, anything
 extern const Kernel kGemmLibrary;  ///< many columns, float weights, by cuBLASLt
+extern const Kernel kGemmWgmma;    ///< many columns, block formats, on Hopper
 extern const Kernel kGemmMma;      ///< many columns, anything but f32, on tensor cores
 extern const Kernel kGemmGeneric;  ///< anything, in f32
 
 extern const Kernel kMulMatIdInt8, kMulMatIdFloat;  ///< few tokens
-extern const Kernel kMulMatIdMma;                   ///< many tokens, grouped by expert
+extern const Kernel kMulMatIdWgmma, kMulMatIdMma;   ///< many tokens, grouped by expert
 extern const Kernel kMulMatIdGeneric;               ///< anything
 extern const Kernel kOutProd;
 

@@ -1,15 +1,13 @@
 // NORM, RMS_NORM, L2_NORM and GROUP_NORM: a block of threads for each row or group.
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/norm.hpp"
 #include "ops/norm.hpp"
 
 namespace heddle::cuda {
 namespace {
 
-std::string_view row_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 1); !words.empty()) return words;
-    return same_shape(*node.src[0], node) ? "" : "shapes differ";
-}
+using namespace gpu::norm;
 
 /// The row of this block, element by element.
 struct RowOf {
@@ -73,11 +71,6 @@ void launch_l2_norm(const Tensor& node, const Launch& launch) {
 }
 
 // ---- GROUP_NORM --------------------------------------------------------------------------------
-
-std::string_view group_objection(const Tensor& node) {
-    if (unpack<ops::GroupNorm::Params>(node).n_groups < 1) return "there are no groups";
-    return row_objection(node);
-}
 
 /// A group is a run of channels (dimension 2) of one image.
 struct GroupOf {

@@ -1,9 +1,12 @@
 // SUM, SUM_ROWS, MEAN, CUMSUM, ARGMAX and COUNT_EQUAL. Sums are added up in a fixed order.
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/reduce.hpp"
 
 namespace heddle::cuda {
 namespace {
+
+using namespace gpu::reduce;
 
 // ---- whole tensors -----------------------------------------------------------------------------
 
@@ -39,8 +42,6 @@ void sum_all(const Launch& launch, std::int64_t count, Term term, Store store) {
     sum_of_parts<<<1, kParts, 0, launch.stream>>>(parts, store);
 }
 
-std::string_view sum_objection(const Tensor& node) { return need_floats(node, 1); }
-
 void launch_sum(const Tensor& node, const Launch& launch) {
     const Operand x = operand(node.src[0]), y = operand(&node);
     sum_all<double>(
@@ -50,16 +51,6 @@ void launch_sum(const Tensor& node, const Launch& launch) {
             return x(p.i0, p.i1, p.i2, p.i3);
         },
         [=] __device__(double total) { y.put(static_cast<float>(total), 0); });
-}
-
-std::string_view count_objection(const Tensor& node) {
-    if (node.type != GGML_TYPE_I64) return "the result is not I64";
-    for (int i = 0; i < 2; ++i) {
-        if (node.src[i] == nullptr || node.src[i]->type != GGML_TYPE_I32) {
-            return "an operand is not I32";
-        }
-    }
-    return same_shape(*node.src[0], *node.src[1]) ? "" : "shapes differ";
 }
 
 void launch_count_equal(const Tensor& node, const Launch& launch) {
@@ -76,11 +67,6 @@ void launch_count_equal(const Tensor& node, const Launch& launch) {
 
 // ---- rows --------------------------------------------------------------------------------------
 
-std::string_view sum_rows_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    return row_count(node) == row_count(*node.src[0]) ? "" : "shapes do not fit";
-}
-
 void sum_rows(const Tensor& node, const Launch& launch, float divisor) {
     const Operand x = operand(node.src[0]), y = operand(&node);
     for_each_row(launch, row_count(node), node.src[0]->ne[0], [=] __device__(std::int64_t r) {
@@ -96,11 +82,6 @@ void sum_rows(const Tensor& node, const Launch& launch, float divisor) {
 void launch_sum_rows(const Tensor& node, const Launch& launch) { sum_rows(node, launch, 1); }
 void launch_mean(const Tensor& node, const Launch& launch) {
     sum_rows(node, launch, static_cast<float>(node.src[0]->ne[0]));
-}
-
-std::string_view cumsum_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 1); !words.empty()) return words;
-    return same_shape(*node.src[0], node) ? "" : "shapes differ";
 }
 
 /// The sum of `value` over the threads of the block up to this one.
@@ -138,13 +119,6 @@ void launch_cumsum(const Tensor& node, const Launch& launch) {
             __syncthreads();
         }
     });
-}
-
-std::string_view argmax_objection(const Tensor& node) {
-    if (node.src[0] == nullptr || !is_float(*node.src[0])) return "the operand is not F32";
-    if (node.type != GGML_TYPE_I32) return "the result is not I32";
-    if (node.src[0]->ne[2] != 1 || node.src[0]->ne[3] != 1) return "the operand is not a matrix";
-    return node.ne[0] == node.src[0]->ne[1] ? "" : "shapes do not fit";
 }
 
 struct Candidate {

@@ -65,27 +65,39 @@ struct Rotation {
         return plain * (params.freq_scale * (1 - mix) + mix);
     }
 
+    /// Cosine and sine that a pair of a token is turned by.
+    __device__ float2 turn(std::int64_t pair, std::int64_t token, const Operand& positions,
+                           const Operand& factors) const {
+        const auto [axis, exponent] = turn_of(pair);
+        const std::int64_t position = positions.integer(token + axis * tokens);
+        const float factor = factors.is_there() ? factors(pair) : 1.0f;
+        double sine, cosine;
+        sincos(static_cast<double>(position) * frequency(pair, exponent, factor), &sine, &cosine);
+        return {magnitude * static_cast<float>(cosine),
+                direction * magnitude * static_cast<float>(sine)};
+    }
+
     /// Calls `put(element, value)` for what element i0 of a row gives: nothing for the second one
-    /// of a pair, which comes with the first. `get(element)` reads the row.
-    template <class Get, class Put>
-    __device__ void apply(std::int64_t i0, std::int64_t token, const Operand& positions,
-                          const Operand& factors, const Get& get, const Put& put) const {
+    /// of a pair, which comes with the first. `get(element)` reads the row, `turn_by(pair)` says
+    /// what the pair is turned by.
+    template <class Get, class Put, class TurnOf>
+    __device__ void apply(std::int64_t i0, const Get& get, const Put& put,
+                          const TurnOf& turn_by) const {
         const std::int64_t offset = i0 - params.n_offs;
         if (offset < 0 || i0 >= end()) return put(i0, get(i0));
         const bool is_adjacent = distance == 1;
         if (is_adjacent ? offset % 2 != 0 : offset >= pairs) return;
-        const std::int64_t pair = is_adjacent ? offset / 2 : offset;
-        const auto [axis, exponent] = turn_of(pair);
-        const std::int64_t position = positions.integer(token + axis * tokens);
-        const float factor = factors.is_there() ? factors(pair) : 1.0f;
-        double sine_of, cosine_of;
-        sincos(static_cast<double>(position) * frequency(pair, exponent, factor), &sine_of,
-               &cosine_of);
-        const float cosine = magnitude * static_cast<float>(cosine_of);
-        const float sine = direction * magnitude * static_cast<float>(sine_of);
+        const float2 by = turn_by(is_adjacent ? offset / 2 : offset);
         const float a = get(i0), b = get(i0 + distance);
-        put(i0, a * cosine - b * sine);
-        put(i0 + distance, a * sine + b * cosine);
+        put(i0, a * by.x - b * by.y);
+        put(i0 + distance, a * by.y + b * by.x);
+    }
+
+    template <class Get, class Put>
+    __device__ void apply(std::int64_t i0, std::int64_t token, const Operand& positions,
+                          const Operand& factors, const Get& get, const Put& put) const {
+        apply(i0, get, put,
+              [&](std::int64_t pair) { return turn(pair, token, positions, factors); });
     }
 };
 

@@ -47,6 +47,55 @@ __global__ void rope_store(Members members) {
     }
 }
 
+constexpr std::int64_t kMostPairs = 512;
+
+/// As above with a block for each token and member: what a pair is turned by is computed once for
+/// all heads.
+__global__ void __launch_bounds__(256) rope_store_tokens(Members members) {
+    __shared__ float2 turns[kMostPairs];
+    chain_join();
+    const Member& m = members.member[blockIdx.y];
+    const std::int64_t token = blockIdx.x;
+    if (token >= m.x.extent[2]) return;
+    const std::int64_t row = m.is_stored ? m.indices.integer(token) : 0;
+    if (m.is_stored && !members.is_index_inside(row, m.y.extent[1])) return;
+    if (m.is_turned) {
+        for (std::int64_t pair = threadIdx.x; pair < m.rotation.pairs; pair += blockDim.x)
+            turns[pair] = m.rotation.turn(pair, token, m.positions, m.factors);
+        __syncthreads();
+    }
+    const auto width = static_cast<unsigned>(m.x.extent[0]);
+    const unsigned count = width * static_cast<unsigned>(m.x.extent[1]);
+    for (unsigned n = threadIdx.x; n < count; n += blockDim.x) {
+        const unsigned head = n / width, i0 = n % width;
+        const auto get = [&](std::int64_t i) { return m.x(i, head, token); };
+        const auto put = [&](std::int64_t i, float value) {
+            if (m.is_stored) {
+                m.y.put(value, i + std::int64_t{head} * width, row);
+            } else {
+                m.y.put(value, i, head, token);
+            }
+        };
+        if (m.is_turned) {
+            m.rotation.apply(i0, get, put, [&](std::int64_t pair) { return turns[pair]; });
+        } else {
+            put(i0, get(i0));
+        }
+    }
+}
+
+/// Whether tokens are many, and their rows neither too long nor too short for a block each.
+bool goes_by_tokens(const Members& members, int count) {
+    constexpr std::int64_t kLeastTokens = 16, kMostTokens = 1 << 20;
+    for (int i = 0; i < count; ++i) {
+        const Member& m = members.member[i];
+        if (m.x.extent[2] < kLeastTokens || m.x.extent[2] > kMostTokens) return false;
+        if (m.x.extent[0] * m.x.extent[1] > kMostTokens) return false;
+        if (m.is_turned && m.rotation.pairs > kMostPairs) return false;
+    }
+    return true;
+}
+
 Member member_of(const RopeStore& which) {
     Member m;
     const Tensor* const x = which.rope != nullptr ? which.rope->src[0] : which.store->src[0];
@@ -90,15 +139,20 @@ std::string_view store_objection(const Tensor& node) {
 void launch_rope_store(const RopeStoreGroup& group, const Launch& launch) {
     Members members{};
     members.is_index_inside = {launch.faults, GGML_OP_SET_ROWS};
-    std::int64_t most = 0;
+    std::int64_t most = 0, tokens = 0;
     for (int i = 0; i < group.count; ++i) {
         const Member m = member_of(group.members[static_cast<std::size_t>(i)]);
         const std::int64_t count = m.x.extent[0] * m.x.extent[1] * m.x.extent[2];
         most = count > most ? count : most;
+        tokens = m.x.extent[2] > tokens ? m.x.extent[2] : tokens;
         members.member[i] = m;
     }
     if (most == 0) return;
     constexpr unsigned threads = 256;
+    if (goes_by_tokens(members, group.count))
+        return start(launch, rope_store_tokens,
+                     dim3(static_cast<unsigned>(tokens), static_cast<unsigned>(group.count)),
+                     threads, 0, members);
     start(launch, rope_store,
           dim3(blocks_for(most, threads, launch.device), static_cast<unsigned>(group.count)),
           threads, 0, members);

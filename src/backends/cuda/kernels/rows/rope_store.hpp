@@ -10,6 +10,8 @@ namespace heddle::cuda {
 struct RopeStore {
     const Tensor* rope = nullptr;   ///< null: rows are stored as they are
     const Tensor* store = nullptr;  ///< null: the result of the ROPE
+
+    const Tensor& result() const { return store != nullptr ? *store : *rope; }
 };
 
 /// Several of them that do not depend on each other, as before an attention: queries are turned,

@@ -2,16 +2,13 @@
 
 #include "backends/cuda/kernels/activations.cuh"
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/training.hpp"
 #include "ops/backward.hpp"
 
 namespace heddle::cuda {
 namespace {
 
-std::string_view silu_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 2); !words.empty()) return words;
-    const bool fits = same_shape(*node.src[0], node) && same_shape(*node.src[1], node);
-    return fits ? "" : "shapes differ";
-}
+using namespace gpu::training;
 
 void launch_silu_back(const Tensor& node, const Launch& launch) {
     const Operand dy = operand(node.src[0]), x = operand(node.src[1]), dx = operand(&node);
@@ -19,10 +16,6 @@ void launch_silu_back(const Tensor& node, const Launch& launch) {
         const float value = x(p.i0, p.i1, p.i2, p.i3), s = sigmoid(value);
         dx.put(dy(p.i0, p.i1, p.i2, p.i3) * s * (1 + value * (1 - s)), p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view rms_objection(const Tensor& node) {
-    return either(need_f32(node, 2), silu_objection(node));
 }
 
 void launch_rms_norm_back(const Tensor& node, const Launch& launch) {
@@ -63,11 +56,6 @@ __device__ float log_total(const Operand& logits, const Place& p) {
     return largest + logf(block_sum(part));
 }
 
-std::string_view loss_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 2); !words.empty()) return words;
-    return same_shape(*node.src[0], *node.src[1]) ? "" : "shapes differ";
-}
-
 /// One number for each row.
 std::size_t loss_scratch(const Tensor& node, const DeviceFacts&) {
     return static_cast<std::size_t>(row_count(*node.src[0])) * sizeof(float);
@@ -96,13 +84,6 @@ void launch_loss(const Tensor& node, const Launch& launch) {
     });
 }
 
-std::string_view loss_back_objection(const Tensor& node) {
-    if (const auto words = need_f32(node, 3); !words.empty()) return words;
-    const bool fits = same_shape(*node.src[1], node) && same_shape(*node.src[2], node) &&
-                      element_count(*node.src[0]) == 1;
-    return fits ? "" : "shapes differ";
-}
-
 void launch_loss_back(const Tensor& node, const Launch& launch) {
     const Operand given = operand(node.src[0]), logits = operand(node.src[1]);
     const Operand labels = operand(node.src[2]), y = operand(&node);
@@ -119,17 +100,6 @@ void launch_loss_back(const Tensor& node, const Launch& launch) {
 }
 
 // ---- optimiser steps ---------------------------------------------------------------------------
-
-std::string_view step_objection(const Tensor& node, int values, std::int64_t count) {
-    if (const auto words = need_f32(node, values + 1); !words.empty()) return words;
-    for (int i = 0; i < values; ++i) {
-        if (!same_shape(*node.src[i], node)) return "shapes differ";
-    }
-    return element_count(*node.src[values]) == count ? "" : "values are missing";
-}
-
-std::string_view adamw_objection(const Tensor& node) { return step_objection(node, 4, 7); }
-std::string_view sgd_objection(const Tensor& node) { return step_objection(node, 2, 2); }
 
 /// Values are alpha, beta1, beta2, eps, weight decay and the corrections of both moments.
 void launch_adamw(const Tensor& node, const Launch& launch) {

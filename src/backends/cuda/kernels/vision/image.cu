@@ -3,11 +3,14 @@
 #include <cfloat>
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "backends/gpu/conditions/image.hpp"
 #include "ops/pool.hpp"
 #include "ops/upscale.hpp"
 
 namespace heddle::cuda {
 namespace {
+
+using namespace gpu::image;
 
 // ---- UPSCALE -----------------------------------------------------------------------------------
 
@@ -126,14 +129,6 @@ __device__ float bicubic(const Scaling& scaling, const Place& p, std::int64_t j2
     return total;
 }
 
-std::string_view upscale_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    if (heddle::is_empty(*node.src[0])) return "the image is empty";
-    const auto mode = ops::Upscale::interpolation_of(unpack<ops::Upscale::Params>(node).mode);
-    if (mode < GGML_SCALE_MODE_NEAREST || mode > GGML_SCALE_MODE_BICUBIC) return "no such mode";
-    return {};
-}
-
 void launch_upscale(const Tensor& node, const Launch& launch) {
     const Scaling scaling(node);
     const Operand y = operand(&node);
@@ -168,18 +163,6 @@ struct Window {
     }
     __device__ std::int64_t count() const { return end > begin ? end - begin : 0; }
 };
-
-bool is_pool(std::int32_t op) { return op == GGML_OP_POOL_MAX || op == GGML_OP_POOL_AVG; }
-
-std::string_view pool_1d_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    const auto params = unpack<ops::Pool1d::Params>(node);
-    if (!is_pool(params.op)) return "no such pooling";
-    if (params.taps < 1 || params.stride < 1 || row_count(node) != row_count(*node.src[0])) {
-        return "shapes do not fit";
-    }
-    return {};
-}
 
 void launch_pool_1d(const Tensor& node, const Launch& launch) {
     const auto params = unpack<ops::Pool1d::Params>(node);
@@ -227,22 +210,6 @@ struct Pooling {
     }
 };
 
-std::string_view pooling_objection(const Pool2dParams& params) {
-    if (!is_pool(params.op)) return "no such pooling";
-    for (std::size_t d = 0; d < 2; ++d) {
-        if (params.taps[d] < 1 || params.stride[d] < 1) return "windows are empty";
-    }
-    return {};
-}
-
-std::string_view pool_2d_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 1); !words.empty()) return words;
-    if (node.ne[2] != node.src[0]->ne[2] || node.ne[3] != node.src[0]->ne[3]) {
-        return "shapes do not fit";
-    }
-    return pooling_objection(unpack<Pool2dParams>(node));
-}
-
 /// Unlike in one dimension, padding counts as zeros.
 void launch_pool_2d(const Tensor& node, const Launch& launch) {
     const Pooling pooling(unpack<Pool2dParams>(node));
@@ -259,15 +226,6 @@ void launch_pool_2d(const Tensor& node, const Launch& launch) {
         }
         y.put(pooling.is_max ? largest : total / pooling.area, p.i0, p.i1, p.i2, p.i3);
     });
-}
-
-std::string_view pool_2d_back_objection(const Tensor& node) {
-    if (const auto words = need_floats(node, 2); !words.empty()) return words;
-    const Tensor &gradient = *node.src[0], &image = *node.src[1];
-    if (!same_shape(image, node) || gradient.ne[2] != node.ne[2] || gradient.ne[3] != node.ne[3]) {
-        return "shapes do not fit";
-    }
-    return pooling_objection(unpack<Pool2dParams>(node));
 }
 
 /// Whether (i0, i1) is the first of the largest elements of a window.

@@ -1,0 +1,364 @@
+/// Launches that compute several nodes around matrix-vector products, against their definitions in
+/// double precision, on a device.
+///
+/// Every group runs twice, the second time chained to the first and with weights read ahead: what
+/// they give must be near enough and equal bit for bit. Prints a line per type; without a device
+/// there is nothing to do.
+
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/board.hpp"
+#include "backends/cuda/kernels/products/gemv_column.hpp"
+#include "core/half.hpp"
+#include "ops/glu.hpp"
+#include "ops/norm.hpp"
+#include "ops/rope.hpp"
+#include "quant/codec.hpp"
+
+namespace heddle::cuda {
+namespace {
+
+using Doubles = std::vector<double>;
+
+std::mt19937 g_random(1);
+int g_cases = 0, g_failures = 0;
+
+void check(cudaError_t error, const char* what) {
+    if (error == cudaSuccess) return;
+    std::printf("%s: %s\n", what, cudaGetErrorString(error));
+    std::exit(2);
+}
+
+/// Random numbers, rounded to the type.
+void fill_floats(Type type, std::vector<float>& values, std::vector<std::uint8_t>& bytes) {
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = uniform(g_random);
+        if (type == GGML_TYPE_F32) {
+            std::memcpy(&bytes[4 * i], &values[i], 4);
+            continue;
+        }
+        const bool is_half = type == GGML_TYPE_F16;
+        const std::uint16_t bits = is_half ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
+        values[i] = is_half ? f16_to_f32(bits) : bf16_to_f32(bits);
+        std::memcpy(&bytes[2 * i], &bits, 2);
+    }
+}
+
+/// A few blocks of a type, which rows are put together from: encoding takes long.
+std::vector<std::uint8_t> block_pool(Type type) {
+    constexpr std::int64_t kBlocks = 16;
+    const std::int64_t n = kBlocks * block_size(type);
+    std::vector<float> values(static_cast<std::size_t>(n)), ones(values.size(), 1.0F);
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    for (float& v : values) v = uniform(g_random);
+    std::vector<std::uint8_t> pool(row_size(type, n));
+    if (!quant::encode_rows(type, values.data(), pool.data(), 1, n, ones.data())) {
+        std::printf("no encoder for %s\n", type_info(type).name);
+        std::exit(2);
+    }
+    return pool;
+}
+
+/// Tensors of one case and their memory.
+class Workshop {
+public:
+    ~Workshop() {
+        for (void* memory : memory_) cudaFree(memory);
+    }
+
+    Tensor& tensor(Type type, std::int64_t n0, std::int64_t n1 = 1, std::int64_t n2 = 1) {
+        Tensor& t = tensors_.emplace_back();
+        t.type = type;
+        t.ne[0] = n0, t.ne[1] = n1, t.ne[2] = n2, t.ne[3] = 1;
+        t.nb[0] = size_of(type);
+        t.nb[1] = row_size(type, n0);
+        t.nb[2] = t.nb[1] * static_cast<std::size_t>(n1);
+        t.nb[3] = t.nb[2] * static_cast<std::size_t>(n2);
+        void* memory = nullptr;
+        check(cudaMalloc(&memory, t.nb[3] + 256), "cudaMalloc");
+        check(cudaMemset(memory, 0xff, t.nb[3] + 256), "cudaMemset");
+        memory_.push_back(memory);
+        t.data = memory;
+        return t;
+    }
+
+    /// With random contents, and what they are as numbers.
+    Tensor& random(Type type, std::int64_t n0, std::int64_t n1, std::vector<float>& values) {
+        Tensor& t = tensor(type, n0, n1);
+        values.resize(static_cast<std::size_t>(n0 * n1));
+        std::vector<std::uint8_t> bytes(t.nb[3]);
+        if (block_size(type) == 1) {
+            fill_floats(type, values, bytes);
+        } else {
+            const auto pool = block_pool(type);
+            const std::size_t block = size_of(type), count = pool.size() / block;
+            for (std::size_t at = 0; at < bytes.size(); at += block)
+                std::memcpy(&bytes[at], &pool[g_random() % count * block], block);
+            for (std::int64_t r = 0; r < n1; ++r)
+                quant::codec_of(type)->decode(&bytes[static_cast<std::size_t>(r) * t.nb[1]],
+                                              values.data() + r * n0, n0);
+        }
+        upload(t, bytes.data());
+        return t;
+    }
+
+    static void upload(Tensor& t, const void* bytes) {
+        check(cudaMemcpy(t.data, bytes, t.nb[3], cudaMemcpyHostToDevice), "up");
+    }
+
+    /// A node of an op over sources.
+    Tensor& node(Op op, Type type, std::initializer_list<Tensor*> sources, std::int64_t n0,
+                 std::int64_t n1 = 1) {
+        Tensor& t = tensor(type, n0, n1);
+        t.op = op;
+        int i = 0;
+        for (Tensor* source : sources) t.src[i++] = source;
+        return t;
+    }
+
+private:
+    std::deque<Tensor> tensors_;
+    std::vector<void*> memory_;
+};
+
+template <class Params>
+void set_params_of(Tensor& node, const Params& params) {
+    std::memcpy(node.op_params, &params, sizeof params);
+}
+
+std::vector<float> read(const Tensor& t) {
+    std::vector<std::uint8_t> bytes(t.nb[3]);
+    check(cudaMemcpy(bytes.data(), t.data, bytes.size(), cudaMemcpyDeviceToHost), "down");
+    std::vector<float> values(static_cast<std::size_t>(element_count(t)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (t.type == GGML_TYPE_F32) {
+            std::memcpy(&values[i], &bytes[4 * i], 4);
+        } else {
+            std::uint16_t half = 0;
+            std::memcpy(&half, &bytes[2 * i], 2);
+            values[i] = f16_to_f32(half);
+        }
+    }
+    return values;
+}
+
+Doubles product(const std::vector<float>& w, const Doubles& x) {
+    Doubles y(w.size() / x.size());
+    for (std::size_t r = 0; r < y.size(); ++r)
+        for (std::size_t k = 0; k < x.size(); ++k) y[r] += double{w[r * x.size() + k]} * x[k];
+    return y;
+}
+
+Doubles normed(const std::vector<float>& x, const std::vector<float>& weights) {
+    double squares = 0;
+    for (const float v : x) squares += double{v} * v;
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-5);
+    Doubles y(x.size());
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] * scale * weights[i];
+    return y;
+}
+
+constexpr std::int64_t kHead = 32;
+constexpr std::int32_t kPosition = 7;
+
+Doubles turned(Doubles x, bool is_adjacent, std::int64_t dims) {
+    for (std::size_t head = 0; head < x.size(); head += kHead) {
+        for (std::int64_t p = 0; p < dims / 2; ++p) {
+            const double angle =
+                kPosition * std::pow(10000.0, -2.0 * double(p) / static_cast<double>(dims));
+            double& a = x[head + static_cast<std::size_t>(is_adjacent ? 2 * p : p)];
+            double& b = x[head + static_cast<std::size_t>(is_adjacent ? 2 * p + 1 : p + dims / 2)];
+            const double first = a, second = b;
+            a = first * std::cos(angle) - second * std::sin(angle);
+            b = first * std::sin(angle) + second * std::cos(angle);
+        }
+    }
+    return x;
+}
+
+struct Expected {
+    const Tensor* tensor;
+    std::size_t offset;  ///< elements
+    Doubles values;
+};
+
+/// The launch, twice; results near enough, and the same.
+void run(const ColumnGroup& group, const std::vector<Expected>& expected, double limit,
+         const std::string& words) {
+    static const DeviceFacts device = survey_devices({}).boards.at(0).facts;
+    ++g_cases;
+    const auto fail = [&](const std::string& what) {
+        ++g_failures;
+        std::printf("FAILED %s: %s\n", words.c_str(), what.c_str());
+    };
+    for (int i = 0; i < group.count; ++i) {
+        const auto number = static_cast<std::size_t>(i);
+        if (const auto reason = column_objection(*group.products[number], device); !reason.empty())
+            return fail(std::string(reason));
+        if (!group.has_end(i)) continue;
+        const auto reason = end_objection(*group.products[number], group.ends[number], device);
+        if (!reason.empty()) return fail(std::string(reason));
+    }
+    Launch launch{.stream = nullptr, .scratch = nullptr, .device = device};
+    launch_columns(group, launch);
+    check(cudaDeviceSynchronize(), words.c_str());
+    std::vector<std::vector<float>> first;
+    for (const Expected& one : expected) first.push_back(read(*one.tensor));
+    launch.reads_ahead = true;
+    launch_columns(group, launch);
+    launch.is_chained = true;
+    ColumnGroup early = group;
+    early.has_early_inputs = true;
+    launch_columns(early, launch);
+    check(cudaDeviceSynchronize(), words.c_str());
+    for (std::size_t e = 0; e < expected.size(); ++e) {
+        const std::vector<float> again = read(*expected[e].tensor);
+        double error = 0, size = 0;
+        for (std::size_t i = 0; i < expected[e].values.size(); ++i) {
+            const double want = expected[e].values[i], got = first[e][expected[e].offset + i];
+            error += (got - want) * (got - want), size += want * want;
+        }
+        if (!(error <= limit * size))
+            fail("result " + std::to_string(e) + " NMSE " + std::to_string(error / size));
+        if (std::memcmp(again.data(), first[e].data(), again.size() * sizeof(float)) != 0)
+            fail("result " + std::to_string(e) + " differs the second time");
+    }
+}
+
+/// Norm, three products, ROPE and stores.
+void run_attention_input(Type type, std::int64_t depth, bool is_adjacent, double limit) {
+    Workshop shop;
+    std::vector<float> x, weights, wq, wk, wv;
+    Tensor &a = shop.random(GGML_TYPE_F32, depth, 1, x),
+           &w = shop.random(GGML_TYPE_F32, depth, 1, weights);
+    const std::int64_t rows[] = {7 * kHead, 3 * kHead, 3 * kHead};
+    Tensor& norm = shop.node(GGML_OP_RMS_NORM, GGML_TYPE_F32, {&a}, depth);
+    set_params_of(norm, ops::RmsNorm::Params{1e-5f});
+    Tensor& scale = shop.node(GGML_OP_MUL, GGML_TYPE_F32, {&norm, &w}, depth);
+    Tensor* matrices[] = {&shop.random(type, depth, rows[0], wq),
+                          &shop.random(type, depth, rows[1], wk),
+                          &shop.random(type, depth, rows[2], wv)};
+    ColumnGroup group{.norm = &norm, .scale = &scale, .count = 3};
+    Tensor &positions = shop.tensor(GGML_TYPE_I32, 1), &index = shop.tensor(GGML_TYPE_I64, 1);
+    const std::int64_t row = 2;
+    Workshop::upload(positions, &kPosition);
+    Workshop::upload(index, &row);
+    const std::int64_t dims = is_adjacent ? kHead : kHead / 2;  // the rest stays as it is
+    for (std::size_t i = 0; i < 3; ++i) {
+        Tensor& y = shop.node(GGML_OP_MUL_MAT, GGML_TYPE_F32, {matrices[i], &scale}, rows[i]);
+        group.products[i] = &y;
+        if (i < 2) {
+            Tensor& rope =
+                shop.node(GGML_OP_ROPE, GGML_TYPE_F32, {&y, &positions}, kHead, rows[i] / kHead);
+            ops::Rope::Params params{};
+            params.n_dims = static_cast<std::int32_t>(dims);
+            params.mode = is_adjacent ? GGML_ROPE_TYPE_NORMAL : GGML_ROPE_TYPE_NEOX;
+            params.freq_base = 10000, params.freq_scale = 1, params.attn_factor = 1;
+            set_params_of(rope, params);
+            group.ends[i].rope = &rope;
+        }
+        if (i == 0) continue;
+        group.ends[i].store = &shop.node(GGML_OP_SET_ROWS, GGML_TYPE_F16, {&y, &index}, rows[i], 5);
+    }
+    const Doubles column = normed(x, weights);
+    const auto at = [&](std::size_t i) { return static_cast<std::size_t>(row * rows[i]); };
+    run(group,
+        {{group.ends[0].rope, 0, turned(product(wq, column), is_adjacent, dims)},
+         {group.ends[1].store, at(1), turned(product(wk, column), is_adjacent, dims)},
+         {group.ends[2].store, at(2), product(wv, column)}},
+        limit + 1e-6, std::string(type_info(type).name) + " norm, q k v " + std::to_string(depth));
+}
+
+/// Norm, two products and their gate; or products alone, of one row more.
+void run_gate(Type type, std::int64_t depth, std::int64_t rows, double limit) {
+    Workshop shop;
+    std::vector<float> x, weights, wg, wu;
+    Tensor &a = shop.random(GGML_TYPE_F32, depth, 1, x),
+           &w = shop.random(GGML_TYPE_F32, depth, 1, weights);
+    Tensor& norm = shop.node(GGML_OP_RMS_NORM, GGML_TYPE_F32, {&a}, depth);
+    set_params_of(norm, ops::RmsNorm::Params{1e-5f});
+    Tensor& scale = shop.node(GGML_OP_MUL, GGML_TYPE_F32, {&norm, &w}, depth);
+    Tensor &mg = shop.random(type, depth, rows, wg), &mu = shop.random(type, depth, rows, wu);
+    Tensor &gate = shop.node(GGML_OP_MUL_MAT, GGML_TYPE_F32, {&mg, &scale}, rows),
+           &up = shop.node(GGML_OP_MUL_MAT, GGML_TYPE_F32, {&mu, &scale}, rows);
+    Tensor& glu = shop.node(GGML_OP_GLU, GGML_TYPE_F32, {&gate, &up}, rows);
+    set_params_of(glu, ops::Glu::Params{GGML_GLU_OP_REGLU});
+    const Doubles column = normed(x, weights), g = product(wg, column), u = product(wu, column);
+    Doubles gated(g.size());
+    for (std::size_t i = 0; i < g.size(); ++i) gated[i] = g[i] > 0 ? g[i] * u[i] : 0;
+    const std::string words = std::string(type_info(type).name) + " norm, " + std::to_string(rows) +
+                              " x " + std::to_string(depth);
+    ColumnGroup group{.norm = &norm, .scale = &scale, .products = {&gate, &up}, .count = 2};
+    run(group, {{&gate, 0, g}, {&up, 0, u}}, limit, words + ", two products");
+    group.gate = &glu;
+    run(group, {{&glu, 0, gated}}, 4 * limit, words + ", gate");
+}
+
+/// A product, and its sum with something.
+void run_sum(Type type, std::int64_t depth, std::int64_t rows, double limit) {
+    Workshop shop;
+    std::vector<float> x, w, b;
+    Tensor &a = shop.random(GGML_TYPE_F32, depth, 1, x), &m = shop.random(type, depth, rows, w),
+           &addend = shop.random(GGML_TYPE_F32, rows, 1, b);
+    Tensor& y = shop.node(GGML_OP_MUL_MAT, GGML_TYPE_F32, {&m, &a}, rows);
+    Tensor& sum = shop.node(GGML_OP_ADD, GGML_TYPE_F32, {&y, &addend}, rows);
+    const std::string words = std::string(type_info(type).name) + " " + std::to_string(rows) +
+                              " x " + std::to_string(depth);
+    const Doubles of = product(w, Doubles(x.begin(), x.end()));
+    Doubles expected = of;
+    for (std::size_t i = 0; i < of.size(); ++i) expected[i] += b[i];
+    ColumnGroup group{.products = {&y}, .count = 1};
+    run(group, {{&y, 0, of}}, limit, words);
+    group.sum = &sum;
+    run(group, {{&sum, 0, expected}}, limit, words + ", sum");
+}
+
+void run_type(Type type) {
+    // Uniform numbers lose 1.5e-5 of their squares to eight bits; F16 and BF16 2^-24 and 2^-18.
+    const double limit = type == GGML_TYPE_F32    ? 1e-10
+                         : type == GGML_TYPE_F16  ? 1e-6
+                         : type == GGML_TYPE_BF16 ? 2e-5
+                                                  : 1e-4;
+    const bool is_plain = type == GGML_TYPE_F32;
+    for (const std::int64_t depth : {256, 1024, 4096, 5120, is_plain ? 2048 : 14336}) {
+        if (depth % block_size(type) != 0 || row_size(type, depth) % 4 != 0) continue;
+        run_sum(type, depth, 301, limit);
+        run_gate(type, depth, 131, limit);
+    }
+    if (type == GGML_TYPE_F16) run_sum(type, 14336, 9601, limit);  // more than sums wait for
+    run_attention_input(type, 1024, true, limit);
+    run_attention_input(type, 4096, false, limit);
+}
+
+}  // namespace
+}  // namespace heddle::cuda
+
+int main() {
+    using namespace heddle::cuda;
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
+        std::printf("no CUDA device: nothing to test\n");
+        return 0;
+    }
+    for (const heddle::Type type :
+         {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+          GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_Q8_0, GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4,
+          GGML_TYPE_NVFP4, GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
+          GGML_TYPE_Q6_K, GGML_TYPE_IQ4_XS}) {
+        const int cases = g_cases, failures = g_failures;
+        run_type(type);
+        std::printf("%-8s %3d groups, %d failed\n", heddle::type_info(type).name, g_cases - cases,
+                    g_failures - failures);
+    }
+    std::printf("[  %s  ] %d tests\n", g_failures == 0 ? "PASSED" : "FAILED", g_cases);
+    return g_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "backends/cuda/formats/dot_operand.cuh"
+#include "backends/cuda/kernels/products/gemm_wgmma.hpp"
+#include "backends/cuda/kernels/products/gemm_wgmma_launch.cuh"
+#include "backends/cuda/kernels/products/operands.cuh"
+#include "backends/cuda/kernels/products/tiled_activations.hpp"
+
+/// Rows for products of many columns on Hopper. Other devices get `gemm_mma`.
+namespace heddle::cuda {
+namespace {
+
+LaunchWgmma find_launch(ggml_type type) {
+    for (const auto find : {find_wgmma_simple, find_wgmma_k, find_wgmma_grid})
+        if (const LaunchWgmma found = find(type); found != nullptr) return found;
+    return nullptr;
+}
+
+WeightOrder order_of(ggml_type type) {
+    WeightOrder order = WeightOrder::plain;
+    dispatch_format(type, [&](auto format) {
+        if (format.block_elements > 1) order = WeightFragments<decltype(format)>::kOrder;
+    });
+    return order;
+}
+
+std::int64_t column_count(const Tensor& node) { return node.ne[1] * node.ne[2] * node.ne[3]; }
+
+int tile_for(std::int64_t columns) { return columns <= 32 ? 32 : columns <= 96 ? 96 : 128; }
+
+/// In how many parts the depth is computed, so that all multiprocessors have something to do.
+int parts_for(std::int64_t columns, std::int64_t row_tiles, std::int64_t chunks,
+              const DeviceFacts& device) {
+    constexpr std::int64_t kLeastChunks = 2;
+    const int tile = tile_for(columns);
+    const std::int64_t tiles = row_tiles * ((columns + tile - 1) / tile);
+    const std::int64_t most = std::min(device.multiprocessors / tiles, chunks / kLeastChunks);
+    return static_cast<int>(std::max<std::int64_t>(most, 1));
+}
+
+/// Bytes of partial results at most: a tile for each multiprocessor.
+std::size_t part_bytes(std::int64_t columns, const DeviceFacts& device) {
+    const auto tiles = static_cast<std::size_t>(device.multiprocessors);
+    return tiles * (128 * static_cast<std::size_t>(tile_for(columns)) * sizeof(float) + 16);
+}
+
+WgmmaArguments arguments_of(const TiledActivations& layout, std::int64_t columns,
+                            std::byte* scratch) {
+    WgmmaArguments a{};
+    a.acts = reinterpret_cast<const std::uint16_t*>(scratch);
+    a.factors = reinterpret_cast<const float*>(scratch + layout.factors_at());
+    a.padded_columns = layout.columns;
+    a.columns = static_cast<int>(columns);
+    a.chunks = a.part_chunks = static_cast<int>(layout.depth / TiledActivations::kChunk);
+    a.parts = 1;
+    return a;
+}
+
+// ---- one matrix of weights ---------------------------------------------------------------------
+
+std::string_view mul_mat_objection(const Tensor& node) {
+    if (const auto reason = wgmma_objection(node); !reason.empty()) return reason;
+    const Tensor& a = *node.src[0];
+    if (a.ne[2] != 1 || a.ne[3] != 1) return "there are several matrices of weights";
+    return {};
+}
+
+TiledActivations layout_of(const Tensor& node) {
+    const std::int64_t columns = column_count(node);
+    return {columns, node.src[0]->ne[0], tile_for(columns)};
+}
+
+std::size_t mul_mat_scratch(const Tensor& node, const DeviceFacts& device) {
+    return std::max(wgmma_products_scratch(node, device), kGemmMma.scratch(node, device));
+}
+
+void launch_mul_mat(const Tensor& node, const Launch& launch) {
+    const std::array nodes{&node};
+    if (is_empty(node) || !can_wgmma(node, launch.device) ||
+        !launch_wgmma_products(nodes, {.rows = node.src[1]}, nullptr, launch))
+        kGemmMma.launch(node, launch);
+}
+
+/// Products whose results are there in parts.
+struct PartialResults {
+    struct One {
+        float* y;
+        const float* parts;
+        std::int64_t size;  ///< of a part
+    };
+    One of[WgmmaArguments::kMost];
+    int count, parts;
+    std::int64_t stride;
+};
+
+/// Adds parts in order. A product for each row of the grid.
+__global__ void __launch_bounds__(256) add_parts(PartialResults results) {
+    const auto [y, parts, size] = results.of[blockIdx.y];
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+         i < size; i += step) {
+        float sum = parts[i];
+        for (int part = 1; part < results.parts; ++part) sum += parts[part * results.stride + i];
+        y[i] = sum;
+    }
+}
+
+/// Products of weights of one type, whose activations are there.
+bool launch_one_type(std::span<const Tensor* const> nodes, const TiledActivations& layout,
+                     const Tensor* sum, const Launch& launch) {
+    const std::int64_t columns = column_count(*nodes[0]);
+    WgmmaArguments a = arguments_of(layout, columns, launch.scratch);
+    PartialResults results{};
+    std::int64_t row_tiles = 0;
+    for (const Tensor* node : nodes) row_tiles += (node->ne[0] + 127) / 128;
+    a.parts = parts_for(columns, row_tiles, a.chunks, launch.device);
+    a.part_chunks = (a.chunks + a.parts - 1) / a.parts;
+    a.parts = (a.chunks + a.part_chunks - 1) / a.part_chunks;
+    auto* parts = reinterpret_cast<float*>(launch.scratch + layout.bytes());
+    for (const Tensor* node : nodes) {
+        const Tensor& result = sum != nullptr ? *sum : *node;
+        const std::int64_t size = node->ne[0] * columns;
+        results.of[results.count] = {static_cast<float*>(result.data), parts, size};
+        WgmmaProduct& product = a.products[results.count++];
+        product.y = a.parts > 1 ? parts : static_cast<float*>(result.data);
+        if (sum != nullptr)
+            product.addend = static_cast<const float*>(sum->src[sum->src[0] == node ? 1 : 0]->data);
+        parts += (size + 3) / 4 * 4;  // copies begin at multiples of 16 bytes
+    }
+    a.part_stride = results.stride =
+        parts - reinterpret_cast<float*>(launch.scratch + layout.bytes());
+    results.parts = a.parts;
+    if (!find_launch(nodes[0]->src[0]->type)(a, nodes, tile_for(columns), launch)) return false;
+    if (a.parts > 1)
+        add_parts<<<dim3(2U * static_cast<unsigned>(launch.device.multiprocessors),
+                         static_cast<unsigned>(results.count)),
+                    256, 0, launch.stream>>>(results);
+    return true;
+}
+
+// ---- grouped by expert -------------------------------------------------------------------------
+
+struct ExpertLayout {
+    std::int64_t experts, pairs;
+    int tile;
+
+    explicit ExpertLayout(const Tensor& node)
+        : experts(node.src[0]->ne[2]), pairs(node.ne[1] * node.ne[2]) {
+        const std::int64_t mean = pairs / (experts > 0 ? experts : 1);
+        tile = mean <= 24 ? 32 : mean <= 80 ? 96 : 128;
+    }
+    ExpertTiles tiles(std::byte* at) const { return {at, experts, pairs, tile}; }
+    TiledActivations acts(const Tensor& node) const {
+        return {tiles(nullptr).columns, node.src[0]->ne[0], tile};
+    }
+};
+
+std::string_view mul_mat_id_objection(const Tensor& node) {
+    if (const auto reason = wgmma_objection(node); !reason.empty()) return reason;
+    return node.src[0]->ne[3] != 1 ? "experts have several matrices" : std::string_view{};
+}
+
+std::size_t mul_mat_id_scratch(const Tensor& node, const DeviceFacts& device) {
+    const ExpertLayout layout(node);
+    const std::size_t own = layout.acts(node).bytes() + layout.tiles(nullptr).bytes() +
+                            ExpertGroups::bytes(layout.experts, layout.pairs);
+    return std::max(own, kMulMatIdMma.scratch(node, device));
+}
+
+void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
+    if (is_empty(node) || !can_wgmma(node, launch.device)) return kMulMatIdMma.launch(node, launch);
+    const ExpertLayout layout(node);
+    const TiledActivations acts = layout.acts(node);
+    const ExpertTiles tiles = layout.tiles(launch.scratch + acts.bytes());
+    const ExpertGroups groups(launch.scratch + acts.bytes() + tiles.bytes(), layout.experts,
+                              layout.pairs);
+    group_by_expert(node, groups, launch);
+    make_expert_tiles(groups, tiles, layout.tile, launch);
+    const ggml_type type = node.src[0]->type;
+    convert_to_tiles({.rows = node.src[1], .columns = {tiles.sources, node.ne[1]}}, type,
+                     order_of(type), acts, launch.scratch, launch);
+    WgmmaArguments a = arguments_of(acts, acts.columns, launch.scratch);
+    a.expert_tiles = tiles.tiles;
+    a.tile_count = tiles.count;
+    a.sources = tiles.sources;
+    const std::array nodes{&node};
+    if (!find_launch(type)(a, nodes, layout.tile, launch)) kMulMatIdMma.launch(node, launch);
+}
+
+}  // namespace
+
+std::string_view wgmma_objection(const Tensor& node) {
+    if (const auto reason = product_objection(node); !reason.empty()) return reason;
+    const Tensor& a = *node.src[0];
+    if (find_launch(a.type) == nullptr) return "weights are no blocks";
+    if (a.ne[0] == 0) return "an operand is empty";
+    if (!has_aligned_strides(a, 16))
+        return "rows of the weights do not begin at multiples of 16 bytes";
+    constexpr std::int64_t kMost = INT32_MAX / 2;
+    if (static_cast<std::int64_t>(a.nb[1]) > kMost || a.ne[1] > kMost ||
+        column_count(node) > kMost / 2)
+        return "more rows, columns or bytes of a row than 32 bits count";
+    return {};
+}
+
+bool can_wgmma(const Tensor& node, const DeviceFacts& device) {
+    return has_wgmma(device) && is_aligned(node.src[0]->data, 16) && is_aligned(node.data, 16);
+}
+
+std::size_t wgmma_products_scratch(const Tensor& node, const DeviceFacts& device) {
+    return layout_of(node).bytes() + part_bytes(column_count(node), device);
+}
+
+bool launch_wgmma_products(std::span<const Tensor* const> nodes, const TileSource& source,
+                           const Tensor* sum, const Launch& launch) {
+    const Tensor& node = *nodes.front();
+    const ggml_type type = node.src[0]->type;
+    const TiledActivations layout = layout_of(node);
+    convert_to_tiles(source, type, order_of(type), layout, launch.scratch, launch);
+    while (!nodes.empty()) {  // weights of one type at a time
+        std::size_t count = 1;
+        while (count < nodes.size() && nodes[count]->src[0]->type == nodes[0]->src[0]->type)
+            ++count;
+        if (!launch_one_type(nodes.first(count), layout, sum, launch)) return false;
+        nodes = nodes.subspan(count);
+    }
+    return true;
+}
+
+bool share_activations(ggml_type a, ggml_type b) {
+    return a == b || (find_launch(a) != nullptr && find_launch(b) != nullptr &&
+                      dot_operand_of(a) == dot_operand_of(b) && order_of(a) == order_of(b));
+}
+
+const Kernel kGemmWgmma{"gemm_wgmma", GGML_OP_MUL_MAT, mul_mat_objection, mul_mat_scratch,
+                        launch_mul_mat};
+const Kernel kMulMatIdWgmma{"mul_mat_id_wgmma", GGML_OP_MUL_MAT_ID, mul_mat_id_objection,
+                            mul_mat_id_scratch, launch_mul_mat_id};
+
+}  // namespace heddle::cuda

@@ -1,0 +1,58 @@
+#include <span>
+
+#include "backends/cuda/kernels/products/gemm_library.hpp"
+#include "backends/cuda/kernels/products/gemm_wgmma.hpp"
+#include "backends/cuda/kernels/products/product_group.hpp"
+
+namespace heddle::cuda {
+namespace {
+
+bool is_by_library(const Tensor& product) { return block_size(product.src[0]->type) == 1; }
+
+TileSource source_of(const ProductGroup& group) {
+    if (group.norm != nullptr)
+        return {
+            .rows = group.norm->src[0], .norm = group.norm, .norm_weights = &group.norm_weights()};
+    if (group.glu != nullptr)
+        return {.rows = group.glu->src[0], .glu = group.glu, .linear = group.glu->src[1]};
+    return {.rows = group.products[0]->src[1]};
+}
+
+/// Every node by its own kernel.
+void launch_nodes(const ProductGroup& group, const Launch& launch) {
+    for (const Tensor* node : group.nodes())
+        if (const Kernel* const kernel = choose_kernel(*node); kernel != nullptr)
+            kernel->launch(*node, launch);
+}
+
+}  // namespace
+
+std::vector<const Tensor*> ProductGroup::nodes() const {
+    std::vector<const Tensor*> all;
+    for (const Tensor* node : {norm, scale, glu, products[0], products[1], products[2], sum})
+        if (node != nullptr) all.push_back(node);
+    return all;
+}
+
+bool can_be_grouped(const Tensor& product, const Kernel& kernel, const DeviceFacts& device) {
+    if (product.op != GGML_OP_MUL_MAT || is_empty(product)) return false;
+    if (kernel.launch == kGemmWgmma.launch) return can_wgmma(product, device);
+    return kernel.launch == kGemmLibrary.launch && can_group_by_library(product);
+}
+
+bool can_be_together(const Tensor& a, const Tensor& b) {
+    return a.src[0]->ne[0] == b.src[0]->ne[0] && share_activations(a.src[0]->type, b.src[0]->type);
+}
+
+bool can_add(const Tensor& product) { return !is_by_library(product); }
+
+void launch_group(const ProductGroup& group, const Launch& launch) {
+    const std::span products(group.products.data(), static_cast<std::size_t>(group.count));
+    const TileSource source = source_of(group);
+    const bool is_done = is_by_library(*products[0])
+                             ? launch_library_products(products, source, launch)
+                             : launch_wgmma_products(products, source, group.sum, launch);
+    if (!is_done) launch_nodes(group, launch);
+}
+
+}  // namespace heddle::cuda
