@@ -1,0 +1,131 @@
+#include "backends/vulkan/plan.hpp"
+
+#include <algorithm>
+
+#include "backends/gpu/hazards.hpp"
+#include "backends/vulkan/fusion.hpp"
+#include "ops/catalogue.hpp"
+
+namespace heddle::vulkan {
+namespace {
+
+std::string describe_node(const Tensor& node) {
+    return text("node ", describe(node), ", ", describe_op_of(node));
+}
+
+/// Bytes that addresses of elements must be a multiple of.
+std::size_t alignment_of(Type type) {
+    if (type == GGML_TYPE_MXFP4) return 1;
+    if (block_size(type) > 1) return size_of(type) % 4 == 0 ? 4 : 2;
+    return size_of(type);
+}
+
+bool is_aligned(const Tensor& tensor) {
+    const std::size_t alignment = alignment_of(tensor.type);
+    if (reinterpret_cast<std::uintptr_t>(tensor.data) % alignment != 0) return false;
+    for (int d = 0; d < kMaxDims; ++d) {
+        if (tensor.ne[d] > 1 && tensor.nb[d] % alignment != 0) return false;
+    }
+    return true;
+}
+
+Result<> check_place(const Site& site, const Tensor& tensor) {
+    if (heddle::is_empty(tensor)) return ok();
+    const VulkanBuffer* buffer = buffer_of(tensor);
+    if (buffer == nullptr || &buffer->site() != &site || tensor.data == nullptr) {
+        return invalid(describe(tensor), " is not in memory of ", site.board().name);
+    }
+    HEDDLE_TRY(buffer->position(tensor, 0, byte_size(tensor)));
+    if (is_aligned(tensor)) return ok();
+    return invalid(describe(tensor), " at ", tensor.data, " is not aligned to its elements");
+}
+
+Result<> check_places(const Site& site, const Tensor& node) {
+    HEDDLE_TRY(check_place(site, node));
+    for (const Tensor* source : node.src) {
+        if (source != nullptr) HEDDLE_TRY(check_place(site, *source));
+    }
+    return ok();
+}
+
+gpu::Range range_of(const Tensor& tensor) {
+    const auto begin = reinterpret_cast<std::uint64_t>(tensor.data);
+    return {begin, begin + byte_size(tensor)};
+}
+
+}  // namespace
+
+Result<Plan> Plan::make(const Site& site, ggml_cgraph& graph) {
+    Plan plan;
+    const DeviceFacts& device = site.board().facts;
+    const int count = ggml_graph_n_nodes(&graph);
+    plan.steps.reserve(static_cast<std::size_t>(std::max(count, 0)));
+    for (int i = 0; i < count; ++i) {
+        const Tensor& node = *ggml_graph_node(&graph, i);
+        if (!plugin::wants_computing(node)) continue;
+        const Kernel* kernel = choose_kernel(node, device);
+        if (kernel == nullptr) {
+            Objections why;
+            choose_kernel(node, device, &why);
+            return failure(Errc::unsupported, describe_node(node), ": ", why.text_for(node));
+        }
+        if (auto placed = check_places(site, node); !placed) {
+            return std::move(placed).error().within(describe_node(node));
+        }
+        if (kernel->scratch != nullptr) {
+            plan.scratch = std::max(plan.scratch, kernel->scratch(node, device));
+        }
+        plan.steps.push_back({kernel, &node});
+    }
+    if (site.board().options.is_fusing) fuse(plan.steps, graph);
+    return plan;
+}
+
+void Plan::record(Recorder& recorder) const {
+    gpu::Hazards hazards;
+    std::vector<gpu::Range> reads, writes;
+    for (const Step& step : steps) {
+        reads.clear();
+        writes.assign(1, range_of(step.result()));
+        for (const Tensor* node : {step.node, step.product}) {
+            if (node == nullptr) continue;
+            for (const Tensor* source : node->src) {
+                if (source == nullptr || source->data == nullptr) continue;
+                if (step.product != nullptr && source == step.node) continue;  // never written
+                (step.kernel->writes_operands ? writes : reads).push_back(range_of(*source));
+            }
+        }
+        if (step.kernel->scratch != nullptr) {
+            writes.push_back({recorder.scratch(), recorder.scratch() + scratch});
+        }
+        if (hazards.add(reads, writes)) recorder.barrier();
+        if (step.product != nullptr) {
+            record_scaled_norm(*step.node, *step.product, recorder);
+        } else {
+            step.kernel->record(*step.node, recorder);
+        }
+    }
+}
+
+gpu::ReplayKey Plan::key() const {
+    gpu::ReplayKey key;
+    for (const Step& step : steps) {
+        key.add(step.kernel, *step.node);
+        if (step.product != nullptr) key.add(step.kernel->name, *step.product);
+    }
+    return key;
+}
+
+std::size_t scratch_of(const DeviceFacts& device, ggml_cgraph& graph) {
+    std::size_t most = 0;
+    for (int i = 0; i < ggml_graph_n_nodes(&graph); ++i) {
+        const Tensor& node = *ggml_graph_node(&graph, i);
+        if (!plugin::wants_computing(node)) continue;
+        const Kernel* const kernel = choose_kernel(node, device);
+        if (kernel == nullptr || kernel->scratch == nullptr) continue;
+        most = std::max(most, kernel->scratch(node, device));
+    }
+    return most;
+}
+
+}  // namespace heddle::vulkan

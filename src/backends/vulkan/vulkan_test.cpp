@@ -1,0 +1,162 @@
+// What needs no device: choices, sentences, commands and their arguments.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/vulkan/memory_block.hpp"
+#include "backends/vulkan/pipeline_file.hpp"
+#include "backends/vulkan/recorder.hpp"
+
+namespace heddle::vulkan {
+namespace {
+
+// ---- the loader and the choice of devices ------------------------------------------------------
+
+TEST(VulkanLoader, IsMissedWithASentence) {
+    const auto opened = Instance::open("libno-such-loader.so.1");
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::not_found);
+    EXPECT_TRUE(opened.error().message.starts_with("there is no Vulkan loader: "));
+}
+
+TEST(VulkanLoader, IsALibraryWithItsFunctions) {
+    const auto opened = Instance::open("libm.so.6");
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().message, "libm.so.6 is no Vulkan loader");
+}
+
+TEST(VulkanSelection, TakesNumbersInTheirOrder) {
+    const auto numbers = parse_visible("2, 0 2", 3);
+    ASSERT_TRUE(numbers);
+    EXPECT_EQ(*numbers, (std::vector<std::size_t>{2, 0, 2}));
+    EXPECT_TRUE(parse_visible("", 3)->empty());
+}
+
+TEST(VulkanSelection, RefusesNumbersThatAreNoDevices) {
+    EXPECT_EQ(parse_visible("0,3", 3).error().message,
+              "GGML_VK_VISIBLE_DEVICES is '0,3': '3' is not one of the 3 devices, counted from 0");
+    EXPECT_EQ(
+        parse_visible("gpu", 1).error().message,
+        "GGML_VK_VISIBLE_DEVICES is 'gpu': 'gpu' is not one of the 1 devices, counted from 0");
+    EXPECT_FALSE(parse_visible("-1", 1));
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+TEST(VulkanMemory, PrefersWhatTheOptionsSay) {
+    constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    constexpr VkMemoryPropertyFlags shared =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    using Sets = std::vector<VkMemoryPropertyFlags>;
+    Board board;
+    EXPECT_EQ(wanted_properties(Placement::device, board), (Sets{local | shared, local}));
+    board.options.uses_visible_device_memory = false;
+    EXPECT_EQ(wanted_properties(Placement::device, board), (Sets{local}));
+    board.options.may_spill = true;
+    EXPECT_EQ(wanted_properties(Placement::device, board), (Sets{local, shared}));
+    board.options.prefers_host_memory = true;
+    EXPECT_EQ(wanted_properties(Placement::device, board), (Sets{shared, local}));
+}
+
+TEST(VulkanMemory, SaysAmountsForPeople) {
+    EXPECT_EQ(describe_bytes(12), "12 bytes");
+    EXPECT_EQ(describe_bytes(3 << 20), "3.0 MiB");
+}
+
+// ---- commands ----------------------------------------------------------------------------------
+
+TEST(VulkanRecorder, FoldsGroupsThatOneAxisCannotHold) {
+    EXPECT_EQ(fold_groups(7, 65535), (std::array<std::uint32_t, 3>{7, 1, 1}));
+    const auto [x, y, z] = fold_groups(200'000, 65535);
+    EXPECT_LE(x, 65535u);
+    EXPECT_GE(std::uint64_t{x} * y, 200'000u);
+    EXPECT_EQ(z, 1u);
+}
+
+TEST(VulkanRecorder, PutsWhatComesBesideArgumentsBehindThem) {
+    const DeviceFacts device;
+    Recorder recorder(device, 4096);
+    const std::array<std::uint32_t, 3> extra{7, 8, 9};
+    recorder.run_elements({.shader = Shader::unary, .extra = std::as_bytes(std::span(extra))}, {},
+                          1000);
+    recorder.run_elements({.shader = Shader::unary}, {}, 0);  // nothing to do
+    ASSERT_EQ(recorder.commands().size(), 1u);
+    const auto& dispatch = std::get<Dispatch>(recorder.commands()[0]);
+    EXPECT_EQ(dispatch.groups, (std::array<std::uint32_t, 3>{4, 1, 1}));
+    constexpr std::uint64_t address = 0x10000;
+    const auto bytes = recorder.arguments_at(address, 1, 2);
+    Arguments arguments;
+    std::memcpy(&arguments, bytes.data() + dispatch.arguments, sizeof arguments);
+    EXPECT_EQ(arguments.count, 1000u);
+    EXPECT_EQ(arguments.scratch, 4096u);
+    EXPECT_EQ(arguments.faults, 1u);
+    EXPECT_EQ(arguments.codebooks, 2u);
+    ASSERT_LE(arguments.extra + sizeof extra, address + bytes.size());
+    EXPECT_EQ(std::memcmp(bytes.data() + (arguments.extra - address), extra.data(), sizeof extra),
+              0);
+}
+
+TEST(VulkanShaders, AreThereUnderTheirNames) {
+    for (std::uint16_t i = 0; i < static_cast<std::uint16_t>(Shader::count); ++i) {
+        const ShaderCode& code = code_of(static_cast<Shader>(i));
+        ASSERT_GT(code.words.size(), 5u) << code.name;
+        EXPECT_EQ(code.words[0], 0x07230203u) << code.name;  // SPIR-V begins so
+    }
+    EXPECT_STREQ(code_of(Shader::unary).name, "unary");
+}
+
+// ---- pipelines on disk -------------------------------------------------------------------------
+
+class VulkanPipelineFile : public testing::Test {
+protected:
+    VulkanPipelineFile() {
+        directory_ = std::filesystem::path(testing::TempDir()) / "heddle-vulkan-pipelines";
+        std::filesystem::remove_all(directory_);
+        board_.properties.vendorID = 0x10de;
+        board_.properties.pipelineCacheUUID[0] = 5;
+        board_.options.cache_directory = directory_.string();
+    }
+    ~VulkanPipelineFile() override { std::filesystem::remove_all(directory_); }
+
+    std::vector<std::byte> sample() const {
+        VkPipelineCacheHeaderVersionOne header{};
+        header.headerSize = sizeof header;
+        header.headerVersion = VK_PIPELINE_CACHE_HEADER_VERSION_ONE;
+        header.vendorID = 0x10de;
+        header.pipelineCacheUUID[0] = 5;
+        std::vector<std::byte> bytes(sizeof header + 100);
+        std::memcpy(bytes.data(), &header, sizeof header);
+        return bytes;
+    }
+
+    std::filesystem::path directory_;
+    Board board_;
+};
+
+TEST_F(VulkanPipelineFile, GivesBackWhatWasKept) {
+    const std::string file = pipeline_file(board_);
+    EXPECT_TRUE(read_pipeline_file(file, board_).empty());
+    write_pipeline_file(file, sample());
+    EXPECT_EQ(read_pipeline_file(file, board_), sample());
+}
+
+TEST_F(VulkanPipelineFile, IgnoresFilesOfOtherDevicesAndBrokenOnes) {
+    const std::string file = pipeline_file(board_);
+    auto bytes = sample();
+    bytes[8] = std::byte{1};  // another vendor
+    write_pipeline_file(file, bytes);
+    EXPECT_TRUE(read_pipeline_file(file, board_).empty());
+    std::ofstream(file, std::ios::trunc) << "short";
+    EXPECT_TRUE(read_pipeline_file(file, board_).empty());
+}
+
+TEST_F(VulkanPipelineFile, IsNotKeptWithoutADirectory) {
+    board_.options.cache_directory.clear();
+    EXPECT_TRUE(pipeline_file(board_).empty());
+}
+
+}  // namespace
+}  // namespace heddle::vulkan
