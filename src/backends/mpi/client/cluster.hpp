@@ -1,0 +1,234 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/mpi/fabric.hpp"
+#include "backends/mpi/protocol.hpp"
+#include "heddle/backend/device.hpp"
+
+namespace heddle::mpi {
+
+struct Settings {
+    std::chrono::milliseconds timeout{10'000};        ///< silence after which a rank is lost
+    std::chrono::milliseconds start_timeout{30'000};  ///< for all of them to be there
+};
+
+/// Where bytes that were asked for go: pieces of host memory.
+struct Landing {
+    std::byte* data = nullptr;
+    std::size_t piece = 0, stride = 0, total = 0;
+    std::size_t arrived = 0;
+};
+
+/// How far a stream of a worker has come, as rank 0 knows it.
+struct StreamState {
+    int rank = 0;
+    std::uint64_t issued = 0, done = 0;
+    std::optional<Error> failure;  ///< since when the worker skips what the stream is told
+    bool is_told = false;
+    bool is_traced = false;
+    std::uint64_t told = 0;     ///< the last place that the worker tells of unasked
+    std::uint64_t resumed = 0;  ///< where the worker was told to go on after a failure
+};
+
+/// The workers, as rank 0 sees them. Any thread calls it. A thread that waits for an answer takes
+/// in what has arrived, for others too; a thread of its own does so where none waits.
+///
+/// A worker that has been silent for too long, or says what cannot be, is lost for good: whatever
+/// waits for it ends, and every later call fails with the same sentence.
+class Cluster {
+public:
+    /// Waits for workers to say who they are. Those that may not take part are left out.
+    static Result<std::unique_ptr<Cluster>> start(std::unique_ptr<Fabric> fabric,
+                                                  const Settings& settings);
+    ~Cluster();
+    Cluster(const Cluster&) = delete;
+    Cluster& operator=(const Cluster&) = delete;
+
+    /// Says goodbye to workers. Every later call fails.
+    void leave();
+
+    int size() const { return static_cast<int>(peers_.size()); }
+    bool takes_part(int rank) const { return peer(rank).takes_part; }
+    const WorkerFacts& facts(int rank) const { return peer(rank).facts; }
+
+    /// Why a worker is lost; nothing if it is not.
+    std::optional<Error> loss(int rank) const;
+
+    /// Memory of a device as last reported; zeros if its worker is lost.
+    plugin::MemoryAmount memory(int rank, std::size_t device) const;
+
+    void note_memory(int rank, std::size_t device, plugin::MemoryAmount amount);
+
+    /// A number for a request, a buffer, a transfer: never given twice.
+    std::uint32_t next_number() { return next_number_.fetch_add(1, std::memory_order_relaxed); }
+
+    /// Sends a command. Waits only if the worker is far behind with what it was sent.
+    Result<> post(int rank, Bytes message);
+
+    /// Sends a question, whose body begins with `request`, and waits for the answer: what is behind
+    /// its outcome. What is read meanwhile goes to `landing`.
+    Result<Bytes> ask(int rank, std::uint32_t request, Bytes question, Landing* landing = nullptr);
+
+    /// Seconds of a round trip by MPI alone; see Fabric::ping_pong. `from` is rank 0 or a worker.
+    Result<double> ping_pong(int from, int to, std::size_t bytes, int rounds);
+
+    /// Bytes that a worker was sent so far.
+    std::size_t sent(int rank) const;
+
+    // ---- streams -------------------------------------------------------------------------------
+
+    std::uint32_t add_stream(int rank);
+    /// The worker has it now.
+    void begin_stream(std::uint32_t stream);
+    void remove_stream(std::uint32_t stream);
+
+    /// Puts a command at the end of a stream; gives its place there.
+    Result<std::uint64_t> issue(std::uint32_t stream, Bytes command);
+
+    /// The same for a command that reads. What it reads is there once the stream has come so far.
+    Result<> issue_read(std::uint32_t stream, Bytes command, std::uint32_t request,
+                        const Landing& landing);
+
+    /// Until all that was issued is done.
+    Result<> drain(std::uint32_t stream);
+
+    /// Until the stream has come so far. Other work may be queued behind it.
+    Result<> wait_for(std::uint32_t stream, std::uint64_t place);
+
+    std::uint64_t issued(std::uint32_t stream) const;
+    bool is_done(std::uint32_t stream, std::uint64_t place) const;
+
+    /// Whether workers keep spans of what streams do, of all there are and will be: schedulers have
+    /// more of them than they tell of. What was kept before is forgotten.
+    void set_tracing(bool on);
+
+    struct TracedStream {
+        int rank = 0;
+        std::uint32_t number = 0;
+    };
+    std::vector<TracedStream> traced_streams() const;
+
+    /// The failure of a stream since this was last asked; it then goes on.
+    std::optional<Error> take_failure(std::uint32_t stream);
+    /// The same failure, which stays; the first time only.
+    std::optional<Error> untold_failure(std::uint32_t stream);
+
+private:
+    struct Peer {
+        WorkerFacts facts;
+        std::vector<plugin::MemoryAmount> memory;
+        bool takes_part = false;
+        std::optional<Error> lost;
+        Clock::time_point heard;
+        std::size_t in_flight = 0;  ///< bytes it was sent and has not dealt with
+        std::size_t sent = 0;       ///< bytes, so far
+        Bytes batch;                ///< small messages that are kept back for a moment
+        int batched = 0;
+    };
+    struct Request {
+        int rank = 0;
+        std::optional<Bytes> answer;
+        Landing* landing = nullptr;
+    };
+    struct Arrival {
+        std::uint32_t stream = 0;
+        std::uint64_t place = 0;
+        Landing landing;
+    };
+    using Guard = std::unique_lock<std::mutex>;
+
+    Cluster(std::unique_ptr<Fabric> fabric, const Settings& settings);
+    Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+    const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+    Result<> gather();
+    void begin_thread();
+    void watch_over();
+    void look_for_silence();
+    void lose(int rank, std::string_view why);
+
+    /// Until the worker has room for so much more.
+    Result<> wait_for_room(Guard& guard, int rank, std::size_t bytes);
+    void send(int rank, Bytes message);
+    /// Sends what was kept back.
+    void flush(int rank);
+    void flush_all();
+    std::uint64_t send_in(StreamState& state, Bytes command);
+    void trace(std::uint32_t stream, StreamState& state);
+    void ping();
+    /// Takes in messages until `done()`, or until the worker is lost.
+    template <class Done>
+    Result<> wait_until(Guard& guard, int rank, const Done& done);
+    bool take_in();
+    Result<> handle(int rank, const Opened& message);
+    Result<> handle_hello(int rank, ByteReader& in);
+    Result<> handle_beat(int rank, ByteReader& in);
+    Result<> handle_answer(int rank, ByteReader& in);
+    Result<> handle_data(int rank, ByteReader& in);
+    Result<> handle_done(int rank, const Header& header, ByteReader& in);
+
+    const std::unique_ptr<Fabric> fabric_;
+    const Settings settings_;
+    const WorkerFacts own_ = own_facts();
+    mutable std::mutex lock_;
+    std::condition_variable changed_;
+    bool is_driven_ = false;  ///< a thread is taking in messages
+    bool stops_ = false, has_left_ = false, traces_ = false;
+    std::vector<Peer> peers_;  ///< by rank; the first is unused
+    std::map<std::uint32_t, Request> requests_;
+    std::map<std::uint32_t, Arrival> arrivals_;
+    std::map<std::uint32_t, StreamState> streams_;
+    std::atomic<std::uint32_t> next_number_{1};
+    Clock::time_point pinged_{};
+    std::thread thread_;
+};
+
+template <class Done>
+Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done) {
+    if (done()) return ok();
+    flush_all();
+    const NoPipeSignal guard_of_thread;
+    Backoff backoff;
+    bool drives = false;
+    Result<> outcome = ok();
+    while (!done()) {
+        if (peer(rank).lost) {
+            outcome = *peer(rank).lost;
+            break;
+        }
+        if (is_driven_ && !drives) {
+            changed_.wait_for(guard, std::chrono::milliseconds(1));
+            continue;
+        }
+        is_driven_ = drives = true;
+        if (take_in()) {
+            changed_.notify_all();
+            backoff.reset();
+            continue;
+        }
+        look_for_silence();
+        const bool is_moving = fabric_->is_moving();
+        guard.unlock();
+        backoff.pause(is_moving);
+        guard.lock();
+    }
+    if (drives) {
+        is_driven_ = false;
+        changed_.notify_all();
+    }
+    return outcome;
+}
+
+/// Begins a question; its number is the first thing in it.
+ByteWriter question(Kind kind, std::uint32_t request, std::size_t expected = 128);
+
+}  // namespace heddle::mpi

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "backends/mpi/client/cluster.hpp"
+
+/// Weights that workers read from their own copy of a file. Programs write tensors from mapped
+/// files: the address tells which bytes of which file they are.
+namespace heddle::mpi {
+
+/// Bytes of a file in memory of this process.
+struct FilePart {
+    std::string path;
+    std::uint64_t offset = 0, inode = 0;
+};
+
+/// The file that these bytes are mapped from; nothing if they are from none, from several, or were
+/// changed in memory.
+std::optional<FilePart> mapped_from(const std::byte* data, std::size_t size);
+
+/// The files that a worker was asked for.
+class FileOffers {
+public:
+    FileOffers(Cluster& cluster, int rank) : cluster_(cluster), rank_(rank) {}
+
+    struct Found {
+        std::uint32_t file = 0;  ///< the worker's
+        std::uint64_t offset = 0;
+    };
+    /// Where the worker has these bytes itself. Fails if their file has become too short: they are
+    /// nowhere then, and a look at them would end the program.
+    Result<std::optional<Found>> find(const std::byte* data, std::size_t size);
+
+private:
+    /// A file as it was when the worker was asked; one that was written to since is another.
+    struct Version {
+        std::string path;
+        std::uint64_t inode = 0;
+        std::int64_t seconds = 0, nanoseconds = 0;  ///< when it was last written to
+        auto operator<=>(const Version&) const = default;
+    };
+    static std::optional<Version> version_of(const FilePart& part);
+    Result<std::optional<std::uint32_t>> offer(const FilePart& part, std::size_t size);
+
+    Cluster& cluster_;
+    const int rank_;
+    std::mutex lock_;
+    std::map<Version, std::optional<std::uint32_t>> known_;
+    bool has_any_ = false;
+};
+
+}  // namespace heddle::mpi

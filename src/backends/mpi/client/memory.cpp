@@ -1,0 +1,209 @@
+#include "backends/mpi/client/memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "backends/mpi/client/device.hpp"
+#include "core/root_buffer.hpp"
+
+namespace heddle::mpi {
+
+static_assert(plugin::WritesTensors<RemoteBuffer> && plugin::ReadsTensors<RemoteBuffer> &&
+              plugin::FillsTensors<RemoteBuffer> && plugin::WritesPieces<RemoteBuffer> &&
+              plugin::ReadsPieces<RemoteBuffer> && plugin::CopiesTensors<RemoteBuffer> &&
+              plugin::Resets<RemoteBuffer>);
+
+// ---- addresses ---------------------------------------------------------------------------------
+
+Result<AddressRange> AddressRange::reserve(std::size_t size) {
+    void* const base =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) {
+        return failure(Errc::out_of_memory, "there are no addresses for ", size, " bytes");
+    }
+    return AddressRange(static_cast<std::byte*>(base), size);
+}
+
+AddressRange::~AddressRange() {
+    if (base_ != nullptr) munmap(base_, size_);
+}
+
+// ---- buffers -----------------------------------------------------------------------------------
+
+RemoteBuffer* remote_buffer(const Tensor& tensor) {
+    return plugin::buffer_cast<RemoteBuffer>(root_buffer(tensor));
+}
+
+RemoteBuffer::~RemoteBuffer() {
+    ByteWriter out = begin({.kind = Kind::free_buffer});
+    out.put(number_);
+    (void)device_.cluster().post(device_.rank(), seal(std::move(out)));  // lost: freed already
+}
+
+Result<Record> RemoteBuffer::locate(const Tensor& tensor, std::size_t offset,
+                                    std::size_t size) const {
+    const std::size_t begin =
+        static_cast<std::size_t>(static_cast<std::byte*>(tensor.data) - addresses_.base());
+    const std::size_t all = addresses_.size();
+    if (begin > all || offset > all - begin || size > all - begin - offset) {
+        return invalid(size, " bytes at offset ", offset, " of ", describe(tensor), " at ",
+                       tensor.data, " are not inside the buffer's ", all, " bytes");
+    }
+    Record record = describe_alone(tensor);
+    record.tensor.op = GGML_OP_NONE;  // its content is meant, not how it comes about
+    record.memory = number_;
+    record.offset = begin;
+    return record;
+}
+
+Result<bool> RemoteBuffer::load(const Record& place, std::size_t offset,
+                                std::span<const std::byte> bytes) {
+    HEDDLE_TRY_ASSIGN(const auto found, device_.files().find(bytes.data(), bytes.size()));
+    if (!found) return false;
+    ByteWriter out = begin({.kind = Kind::load}, 256);
+    put_record(out, place);
+    out.put(static_cast<std::uint64_t>(offset));
+    out.put(static_cast<std::uint64_t>(bytes.size()));
+    out.put(found->file);
+    out.put(found->offset);
+    HEDDLE_TRY(device_.cluster().post(device_.rank(), seal(std::move(out))));
+    return true;
+}
+
+Result<> RemoteBuffer::write_tensor(Tensor& tensor, std::size_t offset,
+                                    std::span<const std::byte> bytes) {
+    if (!type_.whole_tensors) {
+        HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, offset, bytes.size()));
+        HEDDLE_TRY_ASSIGN(const bool is_loaded, load(place, offset, bytes));
+        if (is_loaded) return ok();
+        return write_pieces(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
+    }
+    if (offset != 0 || bytes.size() != byte_size(tensor)) {
+        return invalid(describe(tensor), " is to be written in one piece, not ", bytes.size(),
+                       " bytes at offset ", offset);
+    }
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, 0, 0));
+    HEDDLE_TRY_ASSIGN(const bool is_loaded, load(place, 0, bytes));
+    return is_loaded ? ok() : write_whole(place, bytes);
+}
+
+Result<> RemoteBuffer::write_whole(const Record& place, std::span<const std::byte> bytes) {
+    const std::uint32_t transfer = device_.cluster().next_number();
+    const std::size_t total = bytes.size();
+    for (std::size_t done = 0; done < total; done += kChunk) {
+        const auto part = bytes.subspan(done, std::min(kChunk, total - done));
+        ByteWriter out = begin({.kind = Kind::write_whole}, part.size() + 256);
+        out.put(transfer);
+        put_record(out, place);
+        out.put(static_cast<std::uint64_t>(total));
+        out.raw(part);
+        HEDDLE_TRY(device_.cluster().post(device_.rank(), seal(std::move(out))));
+    }
+    return ok();
+}
+
+Result<> RemoteBuffer::write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces) {
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+    return in_parts(pieces, [&](const Pieces& part, std::size_t at) {
+        ByteWriter out = begin({.kind = Kind::write}, part.count * part.size + 256);
+        put_record(out, place);
+        put_pieces(out, part);
+        put_content(out, part, data + at);
+        return device_.cluster().post(device_.rank(), seal(std::move(out)));
+    });
+}
+
+Result<> RemoteBuffer::read_tensor(const Tensor& tensor, std::size_t offset,
+                                   std::span<std::byte> bytes) {
+    return read_pieces(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
+}
+
+Result<> RemoteBuffer::read_pieces(const Tensor& tensor, std::byte* data, plugin::Pieces pieces) {
+    if (!type_.readable) return invalid("what is in ", type_.name, " cannot be read back");
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+    if (pieces.size == 0 || pieces.count == 0) return ok();
+    const std::uint32_t request = device_.cluster().next_number();
+    ByteWriter out = question(Kind::read, request);
+    put_record(out, place);
+    put_pieces(out, pieces);
+    Landing landing{data, pieces.size, pieces.host_stride, pieces.size * pieces.count};
+    HEDDLE_TRY(device_.cluster().ask(device_.rank(), request, seal(std::move(out)), &landing));
+    if (landing.arrived == landing.total) return ok();
+    return failure(Errc::device, device_.name(), " sent ", landing.arrived, " of ", landing.total,
+                   " bytes");
+}
+
+Result<> RemoteBuffer::fill_tensor(Tensor& tensor, std::size_t offset, std::size_t size,
+                                   std::uint8_t value) {
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, offset, size));
+    ByteWriter out = begin({.kind = Kind::fill});
+    put_record(out, place);
+    out.put(static_cast<std::uint64_t>(offset));
+    out.put(static_cast<std::uint64_t>(size));
+    out.put(value);
+    return device_.cluster().post(device_.rank(), seal(std::move(out)));
+}
+
+Result<> RemoteBuffer::clear(std::uint8_t value) {
+    ByteWriter out = begin({.kind = Kind::clear});
+    out.put(number_);
+    out.put(value);
+    return device_.cluster().post(device_.rank(), seal(std::move(out)));
+}
+
+Result<> RemoteBuffer::reset() {
+    ByteWriter out = begin({.kind = Kind::reset});
+    out.put(number_);
+    return device_.cluster().post(device_.rank(), seal(std::move(out)));
+}
+
+/// Within a worker. From one worker to another streams copy; what has none takes the long way.
+bool RemoteBuffer::copy(const Tensor& from, Tensor& to) {
+    const RemoteBuffer* const source = remote_buffer(from);
+    const std::size_t bytes = byte_size(from);
+    if (source == nullptr || source->device_.rank() != device_.rank()) return false;
+    const auto origin = source->locate(from, 0, bytes);
+    const auto target = locate(to, 0, bytes);
+    if (!origin || !target || type_.whole_tensors || source->type_.whole_tensors) return false;
+    ByteWriter out = begin({.kind = Kind::copy}, 512);
+    put_record(out, *origin);
+    put_record(out, *target);
+    auto sent = device_.cluster().post(device_.rank(), seal(std::move(out)));
+    // Not a pair that is not supported but a worker that is lost: there is no other way.
+    if (!sent) plugin::report(std::move(sent).error().within(device_.name()));
+    return true;
+}
+
+// ---- buffer types ------------------------------------------------------------------------------
+
+RemoteMemory::RemoteMemory(ggml_backend_dev_t handle, RemoteDevice& device, std::size_t index)
+    : BufferType(handle),
+      device_(device),
+      index_(index),
+      facts_(device.facts().buffer_types[index]),
+      name_(index == 0 ? std::string(device.name())
+                       : text("MPI", device.rank(), ':', facts_.name)) {}
+
+std::size_t RemoteMemory::alloc_size(const Tensor& tensor) {
+    return facts_.asks_size ? device_.size_of(index_, tensor) : byte_size(tensor);
+}
+
+Result<std::unique_ptr<RemoteBuffer>> RemoteMemory::allocate(std::size_t size) {
+    HEDDLE_TRY_ASSIGN(AddressRange addresses, AddressRange::reserve(size));
+    Cluster& cluster = device_.cluster();
+    const std::uint32_t request = cluster.next_number(), number = cluster.next_number();
+    ByteWriter out = question(Kind::allocate, request);
+    out.put(static_cast<std::uint32_t>(device_.index()));
+    out.put(static_cast<std::uint32_t>(index_));
+    out.put(number);
+    out.put(static_cast<std::uint64_t>(size));
+    HEDDLE_TRY_ASSIGN(const Bytes answer,
+                      cluster.ask(device_.rank(), request, seal(std::move(out))));
+    ByteReader in(answer);
+    const auto free = in.get<std::uint64_t>(), total = in.get<std::uint64_t>();
+    cluster.note_memory(device_.rank(), device_.index(), {free, total});
+    return std::make_unique<RemoteBuffer>(device_, number, facts_, std::move(addresses));
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/mpi/client/cluster.hpp"
+#include "backends/mpi/codec.hpp"
+#include "backends/mpi/pieces.hpp"
+#include "heddle/backend.hpp"
+
+/// Memory of workers, as programs see it.
+namespace heddle::mpi {
+
+class RemoteDevice;
+
+/// Addresses that belong to nothing else and cannot be read: a stray access ends there instead of
+/// in other memory.
+class AddressRange {
+public:
+    static Result<AddressRange> reserve(std::size_t size);
+    AddressRange(AddressRange&& other) noexcept
+        : base_(std::exchange(other.base_, nullptr)), size_(other.size_) {}
+    AddressRange& operator=(AddressRange&&) = delete;
+    ~AddressRange();
+
+    std::byte* base() const { return base_; }
+    std::size_t size() const { return size_; }
+
+private:
+    AddressRange(std::byte* base, std::size_t size) : base_(base), size_(size) {}
+
+    std::byte* base_;
+    std::size_t size_;
+};
+
+class RemoteBuffer {
+public:
+    RemoteBuffer(RemoteDevice& device, std::uint32_t number, const BufferTypeFacts& type,
+                 AddressRange addresses)
+        : device_(device), number_(number), type_(type), addresses_(std::move(addresses)) {}
+    ~RemoteBuffer();
+    RemoteBuffer(const RemoteBuffer&) = delete;
+    RemoteBuffer& operator=(const RemoteBuffer&) = delete;
+
+    void* base() const { return addresses_.base(); }
+    RemoteDevice& device() const { return device_; }
+    std::uint32_t number() const { return number_; }
+
+    /// Fails unless `size` bytes from `offset` on, of a tensor here, are inside the buffer.
+    Result<Record> locate(const Tensor& tensor, std::size_t offset, std::size_t size) const;
+
+    Result<> write_tensor(Tensor& tensor, std::size_t offset, std::span<const std::byte> bytes);
+    Result<> read_tensor(const Tensor& tensor, std::size_t offset, std::span<std::byte> bytes);
+    Result<> fill_tensor(Tensor& tensor, std::size_t offset, std::size_t size, std::uint8_t value);
+    Result<> write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces);
+    Result<> read_pieces(const Tensor& tensor, std::byte* data, plugin::Pieces pieces);
+    Result<> clear(std::uint8_t value);
+    Result<> reset();
+    bool copy(const Tensor& from, Tensor& to);
+
+private:
+    Result<> write_whole(const Record& place, std::span<const std::byte> bytes);
+    /// False if the worker does not have these bytes in a file.
+    Result<bool> load(const Record& place, std::size_t offset, std::span<const std::byte> bytes);
+
+    RemoteDevice& device_;
+    const std::uint32_t number_;
+    const BufferTypeFacts& type_;
+    const AddressRange addresses_;
+};
+
+/// A buffer type of a worker's device.
+class RemoteMemory : public plugin::BufferType<RemoteMemory> {
+public:
+    RemoteMemory(ggml_backend_dev_t handle, RemoteDevice& device, std::size_t index);
+
+    const char* name() { return name_.c_str(); }
+    std::size_t alignment() { return facts_.alignment; }
+    std::size_t max_size() { return facts_.max_size; }
+    std::size_t alloc_size(const Tensor& tensor);
+    Result<std::unique_ptr<RemoteBuffer>> allocate(std::size_t size);
+
+private:
+    RemoteDevice& device_;
+    const std::size_t index_;
+    const BufferTypeFacts& facts_;
+    const std::string name_;
+};
+
+/// The worker's buffer that holds a tensor; null if it is in other memory.
+RemoteBuffer* remote_buffer(const Tensor& tensor);
+
+}  // namespace heddle::mpi

@@ -1,0 +1,132 @@
+// What rank 0 puts into streams of workers, and how far they have come.
+#include "backends/mpi/client/cluster.hpp"
+
+namespace heddle::mpi {
+
+std::uint32_t Cluster::add_stream(int rank) {
+    const std::uint32_t number = next_number();
+    const Guard guard(lock_);
+    streams_[number].rank = rank;
+    return number;
+}
+
+void Cluster::remove_stream(std::uint32_t stream) {
+    Guard guard(lock_);
+    std::erase_if(arrivals_, [&](const auto& entry) { return entry.second.stream == stream; });
+    const int rank = streams_[stream].rank;
+    Bytes message = seal(begin({.kind = Kind::free_stream, .stream = stream}));
+    if (wait_for_room(guard, rank, message.size())) send(rank, std::move(message));
+    streams_.erase(stream);
+}
+
+std::uint64_t Cluster::send_in(StreamState& state, Bytes command) {
+    set_place(command, ++state.issued);
+    if (is_told(kind_of(command))) state.told = state.issued;
+    send(state.rank, std::move(command));
+    return state.issued;
+}
+
+Result<std::uint64_t> Cluster::issue(std::uint32_t stream, Bytes command) {
+    Guard guard(lock_);
+    StreamState& state = streams_.at(stream);
+    HEDDLE_TRY(wait_for_room(guard, state.rank, command.size()));
+    return send_in(state, std::move(command));
+}
+
+Result<> Cluster::issue_read(std::uint32_t stream, Bytes command, std::uint32_t request,
+                             const Landing& landing) {
+    Guard guard(lock_);
+    StreamState& state = streams_.at(stream);
+    HEDDLE_TRY(wait_for_room(guard, state.rank, command.size()));
+    arrivals_[request] = {stream, send_in(state, std::move(command)), landing};
+    return ok();
+}
+
+Result<> Cluster::drain(std::uint32_t stream) {
+    Guard guard(lock_);
+    StreamState& state = streams_.at(stream);
+    if (state.done < state.issued && state.told < state.issued) {
+        Bytes fence = seal(begin({.kind = Kind::fence, .stream = stream}));
+        HEDDLE_TRY(wait_for_room(guard, state.rank, fence.size()));
+        send_in(state, std::move(fence));
+    }
+    return wait_until(guard, state.rank, [&] { return state.done >= state.issued; });
+}
+
+Result<> Cluster::wait_for(std::uint32_t stream, std::uint64_t place) {
+    int rank = 0;
+    {
+        const Guard guard(lock_);
+        const auto found = streams_.find(stream);
+        if (found == streams_.end() || found->second.done >= place) return ok();
+        rank = found->second.rank;
+    }
+    const std::uint32_t request = next_number();
+    ByteWriter out = begin({.kind = Kind::watch, .stream = stream, .place = place});
+    out.put(request);
+    HEDDLE_TRY(ask(rank, request, seal(std::move(out))));
+    return ok();
+}
+
+std::uint64_t Cluster::issued(std::uint32_t stream) const {
+    const Guard guard(lock_);
+    return streams_.at(stream).issued;
+}
+
+bool Cluster::is_done(std::uint32_t stream, std::uint64_t place) const {
+    const Guard guard(lock_);
+    const auto found = streams_.find(stream);
+    return found == streams_.end() || found->second.done >= place;
+}
+
+void Cluster::set_tracing(bool on) {
+    const Guard guard(lock_);
+    traces_ = on;
+    for (auto& [number, state] : streams_) {
+        if (on || state.is_traced) trace(number, state);
+    }
+}
+
+void Cluster::trace(std::uint32_t stream, StreamState& state) {
+    state.is_traced = traces_;
+    if (peer(state.rank).lost) return;
+    ByteWriter out = begin({.kind = Kind::trace, .stream = stream});
+    out.put(static_cast<std::uint8_t>(traces_ ? 1 : 0));
+    send(state.rank, seal(std::move(out)));
+}
+
+void Cluster::begin_stream(std::uint32_t stream) {
+    const Guard guard(lock_);
+    if (traces_) trace(stream, streams_.at(stream));
+}
+
+std::vector<Cluster::TracedStream> Cluster::traced_streams() const {
+    const Guard guard(lock_);
+    std::vector<TracedStream> traced;
+    for (const auto& [number, state] : streams_) {
+        if (state.is_traced) traced.push_back({state.rank, number});
+    }
+    return traced;
+}
+
+std::optional<Error> Cluster::take_failure(std::uint32_t stream) {
+    Guard guard(lock_);
+    StreamState& state = streams_.at(stream);
+    if (peer(state.rank).lost) return peer(state.rank).lost;
+    if (!state.failure) return std::nullopt;
+    // Until then the worker has skipped what came behind the command that failed.
+    Bytes resume = seal(begin({.kind = Kind::resume, .stream = stream}));
+    if (wait_for_room(guard, state.rank, resume.size())) {
+        state.resumed = send_in(state, std::move(resume));
+    }
+    return std::exchange(state.failure, std::nullopt);
+}
+
+std::optional<Error> Cluster::untold_failure(std::uint32_t stream) {
+    const Guard guard(lock_);
+    StreamState& state = streams_.at(stream);
+    if (!state.failure || std::exchange(state.is_told, true)) return std::nullopt;
+    return state.failure;
+}
+
+}  // namespace heddle::mpi

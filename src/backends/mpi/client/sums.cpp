@@ -1,0 +1,58 @@
+#include "backends/mpi/client/sums.hpp"
+
+#include <algorithm>
+
+#include "backends/mpi/client/device.hpp"
+
+namespace heddle::mpi {
+
+std::unique_ptr<RemoteSums> RemoteSums::make(std::span<const ggml_backend_t> streams) {
+    auto sums = std::make_unique<RemoteSums>();
+    if (streams.empty() || streams.size() > kMostMembers) return nullptr;
+    for (const ggml_backend_t each : streams) {
+        RemoteStream* const stream = remote_stream(each);
+        if (stream == nullptr) return nullptr;
+        const auto is_beside = [&](const RemoteStream* other) {
+            return &other->device().cluster() != &stream->device().cluster() ||
+                   other->device().rank() == stream->device().rank();
+        };
+        if (std::ranges::any_of(sums->streams_, is_beside)) return nullptr;
+        sums->streams_.push_back(stream);
+    }
+    return sums;
+}
+
+bool RemoteSums::add_up(std::span<Tensor* const> tensors) {
+    const auto adds = [](const Tensor* tensor) {
+        return (tensor->flags & GGML_TENSOR_FLAG_COMPUTE) != 0;
+    };
+    const Tensor& first = *tensors.front();
+    if (std::ranges::none_of(tensors, adds)) return false;
+    std::vector<Record> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const Tensor& tensor = *tensors[i];
+        const auto place = streams_[i]->locate(tensor, 0, byte_size(tensor));
+        if (!place || tensor.type != GGML_TYPE_F32 || !is_contiguous(tensor) ||
+            !same_layout(tensor, first)) {
+            return false;
+        }
+        places.push_back(*place);
+    }
+    const std::uint32_t tag = streams_.front()->device().cluster().next_number();
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+        ByteWriter out = streams_[i]->command(Kind::sum, 256 + 5 * streams_.size());
+        out.put(tag);
+        put_record(out, places[i]);
+        out.put(static_cast<std::uint32_t>(streams_.size()));
+        for (std::size_t j = 0; j < streams_.size(); ++j) {
+            out.put(static_cast<std::uint32_t>(streams_[j]->device().rank()));
+            out.put(static_cast<std::uint8_t>(adds(tensors[j]) ? 1 : 0));
+        }
+        // Of a lost worker: the others are told that nothing comes from it, and fail.
+        auto sent = streams_[i]->issue(std::move(out));
+        if (!sent) plugin::report(std::move(sent).error().within(streams_[i]->device().name()));
+    }
+    return true;
+}
+
+}  // namespace heddle::mpi

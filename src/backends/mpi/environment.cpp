@@ -1,0 +1,115 @@
+#include "backends/mpi/environment.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+namespace heddle::mpi {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(separator), text.size());
+        if (end > 0) parts.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return parts;
+}
+
+/// Zero if it is no whole number from 1 to `most`.
+int parse_count(std::string_view text, int most) {
+    int count = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
+    const bool fits = problem == std::errc() && end == text.data() + text.size();
+    return fits && count >= 1 && count <= most ? count : 0;
+}
+
+}  // namespace
+
+std::vector<std::string> split_words(std::string_view text) { return split(text, ' '); }
+
+Result<std::vector<std::string>> parse_hosts(std::string_view list) {
+    constexpr int kMostWorkers = 1024;
+    std::vector<std::string> hosts;
+    for (const std::string& entry : split(list, ',')) {
+        const std::size_t colon = entry.rfind(':');
+        const bool counts = colon != std::string::npos;
+        const int count =
+            counts ? parse_count(std::string_view(entry).substr(colon + 1), kMostWorkers) : 1;
+        const std::string host = entry.substr(0, colon);
+        if (count == 0 || host.empty() || host.front() == '-' ||
+            host.find_first_of(" \t\n;|&$`'\"") != std::string::npos) {
+            return invalid("'", entry, "' is no host such as n1 or n1:2");
+        }
+        hosts.insert(hosts.end(), static_cast<std::size_t>(count), host);
+    }
+    if (hosts.empty()) return invalid("'", list, "' names no host");
+    if (hosts.size() > kMostWorkers) {
+        return invalid(hosts.size(), " workers, more than ", kMostWorkers);
+    }
+    return hosts;
+}
+
+Result<std::chrono::milliseconds> parse_seconds(const std::string& text, const char* variable) {
+    constexpr double kLeast = 0.05, kMost = 86'400;
+    double seconds = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (problem != std::errc() || end != text.data() + text.size() ||
+        !(seconds >= kLeast && seconds <= kMost)) {
+        return invalid(variable, "=", text, " is no number of seconds from ", kLeast, " to ",
+                       kMost);
+    }
+    return std::chrono::milliseconds(std::lround(seconds * 1000));
+}
+
+Result<Settings> settings_of(const Environment& environment) {
+    Settings settings;
+    if (!environment.timeout.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.timeout,
+                          parse_seconds(environment.timeout, "HEDDLE_MPI_TIMEOUT"));
+    }
+    if (!environment.start_timeout.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.start_timeout,
+                          parse_seconds(environment.start_timeout, "HEDDLE_MPI_START_TIMEOUT"));
+    }
+    return settings;
+}
+
+std::vector<std::string> default_worker(const std::string& library) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    fs::path folder = fs::path(library).parent_path();
+    for (int up = 0; up < 5 && !folder.empty(); ++up, folder = folder.parent_path()) {
+        for (const char* place : {"bin/heddle", "tools/heddle/heddle"}) {
+            if (fs::is_regular_file(folder / place, ignored)) {
+                return {(folder / place).string(), "worker"};
+            }
+        }
+    }
+    return {"heddle", "worker"};  // where the system looks for programs
+}
+
+Result<LocalWorkers> parse_local(std::string_view parameters) {
+    constexpr int kMostThreads = 64;
+    LocalWorkers local;
+    for (const std::string& entry : split(parameters, ',')) {
+        const std::size_t equals = entry.find('=');
+        const std::string key = entry.substr(0, equals);
+        const std::string value = equals == std::string::npos ? "" : entry.substr(equals + 1);
+        if (key == "threads") {
+            local.threads = parse_count(value, kMostThreads);
+            if (local.threads == 0) {
+                return invalid("threads=", value, ": a number from 1 to ", kMostThreads);
+            }
+        } else if (key == "devices") {
+            local.devices = split(value, '+');
+            if (local.devices.empty()) return invalid("devices=", value, ": names no device");
+        } else {
+            return invalid("'", entry, "': there are threads=NUMBER, devices=NAME+NAME and serve");
+        }
+    }
+    return local;
+}
+
+}  // namespace heddle::mpi

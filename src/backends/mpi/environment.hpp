@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/mpi/client/cluster.hpp"
+#include "backends/mpi/fabric_mpi.hpp"
+
+namespace heddle::mpi {
+
+/// What users ask for in the environment, as text; empty where they do not.
+struct Environment {
+    std::string hosts, worker, timeout, start_timeout;
+};
+
+/// "n1,n2:2": each host as often as workers are to run there.
+Result<std::vector<std::string>> parse_hosts(std::string_view list);
+
+/// "2.5" seconds, above zero and below a day.
+Result<std::chrono::milliseconds> parse_seconds(const std::string& text, const char* variable);
+
+/// Words of a command, one or more spaces apart.
+std::vector<std::string> split_words(std::string_view text);
+
+Result<Settings> settings_of(const Environment& environment);
+
+/// `heddle worker` of the library at `library`: in the folders that programs lie in beside it.
+std::vector<std::string> default_worker(const std::string& library);
+
+/// Workers in threads of this process: "threads=2,devices=CPU+SIM0".
+struct LocalWorkers {
+    int threads = 1;
+    std::vector<std::string> devices{"CPU"};
+};
+Result<LocalWorkers> parse_local(std::string_view parameters);
+
+}  // namespace heddle::mpi

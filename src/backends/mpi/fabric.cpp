@@ -1,0 +1,89 @@
+#include "backends/mpi/fabric.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <atomic>
+#include <ctime>
+#include <thread>
+
+namespace heddle::mpi {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+thread_local int guards_of_thread = 0;
+
+sigset_t pipe_signal() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    return pipe;
+}
+
+/// Until when cores are known to have other work; as a count of the clock.
+std::atomic<Clock::rep> crowded_until{0};
+
+bool is_crowded(Clock::time_point now) {
+    return now.time_since_epoch().count() < crowded_until.load(std::memory_order_relaxed);
+}
+
+/// The system wakes a thread up to 50 us late to save power, unless it is told not to.
+void sleep_precisely() {
+    thread_local const bool told = prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL) == 0;
+    (void)told;
+}
+
+}  // namespace
+
+// ---- signals -----------------------------------------------------------------------------------
+
+NoPipeSignal::NoPipeSignal() {
+    if (guards_of_thread++ > 0) return;
+    const sigset_t pipe = pipe_signal();
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+}
+
+NoPipeSignal::~NoPipeSignal() {
+    if (--guards_of_thread > 0 || sigismember(&before_, SIGPIPE) == 1) return;
+    sigset_t waiting;
+    sigpending(&waiting);
+    const timespec now{};
+    const sigset_t pipe = pipe_signal();
+    if (sigismember(&waiting, SIGPIPE) == 1) sigtimedwait(&pipe, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+microseconds Backoff::next(bool is_moving) {
+    constexpr microseconds kSpin{50}, kMove{1000};
+    const auto now = Clock::now();
+    if (std::exchange(is_new_, false)) since_ = now;
+    const auto waited = now - since_;
+    looks_again_ = is_moving && waited < kMove;
+    if (looks_again_) return microseconds(0);
+    if (spins_ && waited < kSpin && !is_crowded(now)) return microseconds(0);
+    sleep_precisely();
+    return microseconds(waited > milliseconds(200) ? 1000 : waited > milliseconds(2) ? 100 : 20);
+}
+
+void Backoff::yield() const {
+    if (looks_again_) return;
+    constexpr microseconds kLong{30};
+    constexpr milliseconds kForAWhile{20};
+    const auto before = Clock::now();
+    std::this_thread::yield();
+    const auto after = Clock::now();
+    if (after - before < kLong) return;
+    crowded_until.store((after + kForAWhile).time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void Backoff::pause(bool is_moving) {
+    const microseconds time = next(is_moving);
+    if (time.count() == 0) return yield();
+    std::this_thread::sleep_for(time);
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,329 @@
+#include "backends/mpi/fabric_mpi.hpp"
+
+// The C interface alone.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "backends/mpi/protocol.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+constexpr int kTag = 1, kMeasureTag = 2;
+constexpr std::chrono::seconds kFinalize{5};
+constexpr std::size_t kMostReceives = 16;  ///< under way from one rank; more are not begun
+
+std::string sentence_of(int code) {
+    std::array<char, MPI_MAX_ERROR_STRING> words{};
+    int length = 0;
+    MPI_Error_string(code, words.data(), &length);
+    return {words.data(), static_cast<std::size_t>(length)};
+}
+
+Result<> check(int code, std::string_view what) {
+    if (code == MPI_SUCCESS) return ok();
+    return failure(Errc::device, "MPI: ", what, ": ", sentence_of(code));
+}
+
+/// Runs `body` on a thread that is left behind if it takes longer than `limit`. What `body` uses
+/// must live as long as the process.
+template <class Body>
+bool within(std::chrono::milliseconds limit, Body body) {
+    struct State {
+        std::mutex lock;
+        std::condition_variable changed;
+        bool done = false;
+    };
+    const auto state = std::make_shared<State>();
+    const NoPipeSignal guard_of_thread;
+    std::thread([state, body = std::move(body)] {
+        body();
+        const std::lock_guard guard(state->lock);
+        state->done = true;
+        state->changed.notify_all();
+    }).detach();
+    std::unique_lock guard(state->lock);
+    return state->changed.wait_for(guard, limit, [&] { return state->done; });
+}
+
+/// Messages under way: MPI owns their bytes until the request is done.
+struct Pending {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Bytes bytes;
+    std::size_t refused = 0;  ///< see Message; then nothing is under way
+
+    bool is_done() {
+        if (refused != 0) return true;
+        int done = 0;
+        return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+    }
+};
+
+class MpiFabric final : public Fabric {
+public:
+    explicit MpiFabric(MPI_Comm ranks) : ranks_(ranks) {
+        MPI_Comm_rank(ranks_, &rank_);
+        MPI_Comm_size(ranks_, &size_);
+        peers_.resize(static_cast<std::size_t>(size_));
+    }
+
+    /// What MPI still has is never given back: it may write there at any time.
+    ~MpiFabric() override {
+        for (Peer& each : peers_) {
+            if (each.sends.empty() && each.receives.empty()) continue;
+            auto* const kept = new Peer(std::move(each));
+            (void)kept;
+        }
+    }
+
+    int rank() const override { return rank_; }
+    int size() const override { return size_; }
+
+    void send(int to, Bytes message) override {
+        Peer& target = peer(to);
+        if (target.is_gone) return;
+        const NoPipeSignal guard;
+        Pending& pending = target.sends.emplace_back();
+        pending.bytes = std::move(message);
+        target.unsent += pending.bytes.size();
+        MPI_Isend(pending.bytes.data(), static_cast<int>(pending.bytes.size()), MPI_BYTE, to, kTag,
+                  ranks_, &pending.request);
+        move_on(target);
+    }
+
+    std::optional<Message> receive() override {
+        const NoPipeSignal guard;
+        for (Peer& each : peers_) {
+            if (!each.sends.empty() && !each.is_gone) move_on(each);
+        }
+        take_in();
+        for (int i = 0; i < size_; ++i) {
+            const int from = (next_ + i) % size_;
+            Peer& source = peer(from);
+            if (source.is_gone) continue;
+            if (source.receives.empty() || !source.receives.front().is_done()) continue;
+            if (is_full(source)) --full_;
+            Message message{from, std::move(source.receives.front().bytes),
+                            source.receives.front().refused};
+            source.receives.pop_front();
+            next_ = from + 1;
+            return message;
+        }
+        return std::nullopt;
+    }
+
+    std::size_t unsent(int to) const override {
+        return peers_[static_cast<std::size_t>(to)].unsent;
+    }
+
+    bool is_moving() const override {
+        return std::ranges::any_of(peers_, [](const Peer& each) {
+            return !each.is_gone && (!each.sends.empty() || !each.receives.empty());
+        });
+    }
+
+    void forget(int rank) override {
+        Peer& gone = peer(rank);
+        if (gone.is_gone) return;
+        if (!is_full(gone)) ++full_;
+        gone.is_gone = true;
+        gone.unsent = 0;
+    }
+
+    std::optional<double> ping_pong(const PingPong& wanted, Clock::time_point until) override;
+
+    void finish() override {
+        within(kFinalize, [] { MPI_Finalize(); });
+    }
+
+private:
+    struct Peer {
+        std::deque<Pending> sends, receives;  ///< in order
+        std::size_t unsent = 0;
+        bool is_gone = false;
+    };
+    Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+
+    static bool is_full(const Peer& source) {
+        return source.is_gone || source.receives.size() >= kMostReceives;
+    }
+
+    static void move_on(Peer& target) {
+        while (!target.sends.empty() && target.sends.front().is_done()) {
+            target.unsent -= target.sends.front().bytes.size();
+            target.sends.pop_front();
+        }
+    }
+
+    /// Begins to receive what has been announced. A rank with much under way waits, and no other
+    /// has to wait with it.
+    void take_in() {
+        while (full_ == 0 && take_one(MPI_ANY_SOURCE)) continue;
+        if (full_ == 0) return;
+        for (int rank = 0; rank < size_; ++rank) {
+            while (!is_full(peer(rank)) && take_one(rank)) continue;
+        }
+    }
+
+    /// False if nothing has been announced.
+    bool take_one(int from) {
+        int found = 0, announced = 0;
+        MPI_Message message{};
+        MPI_Status status{};
+        if (MPI_Improbe(from, kTag, ranks_, &found, &message, &status) != MPI_SUCCESS ||
+            found == 0) {
+            return false;
+        }
+        MPI_Get_count(&status, MPI_BYTE, &announced);
+        Peer& source = peer(status.MPI_SOURCE);
+        Pending& pending = source.receives.emplace_back();
+        const std::size_t size = static_cast<std::size_t>(std::max(announced, 0));
+        if (announced < 0 || size > kLongestMessage) {
+            pending.refused = announced < 0 ? SIZE_MAX : size;
+        } else {
+            pending.bytes.resize(size);
+            MPI_Imrecv(pending.bytes.data(), announced, MPI_BYTE, &message, &pending.request);
+        }
+        if (is_full(source)) ++full_;
+        return true;
+    }
+
+    MPI_Comm ranks_;
+    int rank_ = 0, size_ = 1;
+    std::vector<Peer> peers_;
+    int full_ = 0;  ///< ranks of which nothing more is taken in for now
+    int next_ = 0;
+};
+
+std::optional<double> MpiFabric::ping_pong(const PingPong& wanted, Clock::time_point until) {
+    const NoPipeSignal guard;
+    // Kept if the other rank does not play: MPI may write there at any time.
+    auto bytes = std::make_unique<Bytes>(wanted.size, std::byte{1});
+    const int size = static_cast<int>(wanted.size);
+    const auto moves = [&](bool sends) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        if (sends) {
+            MPI_Isend(bytes->data(), size, MPI_BYTE, wanted.rank, kMeasureTag, ranks_, &request);
+        } else {
+            MPI_Irecv(bytes->data(), size, MPI_BYTE, wanted.rank, kMeasureTag, ranks_, &request);
+        }
+        for (unsigned turns = 0;; ++turns) {
+            int done = 0;
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+            if (done != 0) return true;
+            if (turns % 64 == 63 && Clock::now() > until) break;
+        }
+        (void)bytes.release();
+        return false;
+    };
+    // On busy cores a round may take milliseconds: the rank that begins says which one is the last.
+    constexpr std::chrono::milliseconds kLongEnough{300};
+    constexpr std::byte kMore{1}, kLast{0};
+    const auto began = Clock::now();
+    double best = 1e9;
+    for (int round = 1;; ++round) {
+        const auto begin = Clock::now();
+        const bool is_last = round >= wanted.rounds || begin - began > kLongEnough;
+        if (wanted.begins) bytes->front() = is_last ? kLast : kMore;
+        if (!moves(wanted.begins)) return std::nullopt;
+        const std::byte word = bytes->front();
+        if (!moves(!wanted.begins)) return std::nullopt;
+        best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+        if (word == kLast) return best;
+    }
+}
+
+void set_unless_set(const char* name, const char* value) { setenv(name, value, 0); }
+
+/// One loss must not end the job, and workers need their cores. Once a connection broke, Open MPI
+/// looks at the others every 10 ms only, unless it is told to do so always. It would yield each
+/// time it is asked in vain, which takes milliseconds on busy cores; Backoff knows better when to.
+void choose_settings() {
+    set_unless_set("OMPI_MCA_orte_enable_recovery", "1");
+    set_unless_set("OMPI_MCA_hwloc_base_binding_policy", "none");
+    set_unless_set("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    set_unless_set("OMPI_MCA_mpi_yield_when_idle", "0");
+    set_unless_set("OMPI_MCA_mpi_event_tick_rate", "1");
+}
+
+Result<> initialize() {
+    choose_settings();
+    int is_on = 0, level = MPI_THREAD_SINGLE;
+    MPI_Initialized(&is_on);
+    if (is_on != 0) {
+        MPI_Query_thread(&level);
+    } else {
+        HEDDLE_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
+                         "it does not start"));
+    }
+    if (level >= MPI_THREAD_SERIALIZED) return ok();
+    return failure(Errc::unsupported, "MPI: this library can be used by one thread only");
+}
+
+/// Spawned processes and those that spawned them, as one group; rank 0 is the latter.
+Result<std::unique_ptr<Fabric>> merged(MPI_Comm between, bool is_spawned) {
+    MPI_Comm all = MPI_COMM_NULL;
+    HEDDLE_TRY(
+        check(MPI_Intercomm_merge(between, is_spawned ? 1 : 0, &all), "ranks cannot be joined"));
+    MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
+    return std::unique_ptr<Fabric>(new MpiFabric(all));
+}
+
+Result<std::unique_ptr<Fabric>> spawn_now(const SpawnRequest& request) {
+    HEDDLE_TRY(initialize());
+    std::string hosts;
+    for (const std::string& host : request.hosts) hosts += (hosts.empty() ? "" : ",") + host;
+    MPI_Info where = MPI_INFO_NULL;
+    MPI_Info_create(&where);
+    MPI_Info_set(where, "host", hosts.c_str());
+    std::vector<std::string> words(request.command.begin() + 1, request.command.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm between = MPI_COMM_NULL;
+    const int code = MPI_Comm_spawn(request.command.front().c_str(), arguments.data(),
+                                    static_cast<int>(request.hosts.size()), where, 0, MPI_COMM_SELF,
+                                    &between, MPI_ERRCODES_IGNORE);
+    MPI_Info_free(&where);
+    HEDDLE_TRY(check(code, "workers do not start"));
+    return merged(between, false);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request) {
+    if (request.hosts.empty() || request.command.empty()) {
+        return invalid("MPI: there is no host, or no command to start there");
+    }
+    // Left to the thread if that does not come back.
+    const auto outcome = std::make_shared<Result<std::unique_ptr<Fabric>>>(Error{});
+    if (within(request.timeout, [request, outcome] { *outcome = spawn_now(request); })) {
+        return std::move(*outcome);
+    }
+    std::string hosts;
+    for (const std::string& host : request.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
+    return failure(Errc::not_found, "MPI: no worker on ", hosts, " after ",
+                   static_cast<double>(request.timeout.count()) / 1000, " s (try: ssh ",
+                   request.hosts.front(), " ", request.command.front(), " worker --describe)");
+}
+
+Result<std::unique_ptr<Fabric>> join_job() {
+    const NoPipeSignal guard;
+    HEDDLE_TRY(initialize());
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm parent = MPI_COMM_NULL;
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) return merged(parent, true);
+    return std::unique_ptr<Fabric>(new MpiFabric(MPI_COMM_WORLD));
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/mpi/fabric.hpp"
+#include "core/error.hpp"
+
+/// The only place that knows MPI.
+namespace heddle::mpi {
+
+/// Workers to start: `command` on each of `hosts`; a host may stand there more than once.
+struct SpawnRequest {
+    std::vector<std::string> hosts;
+    std::vector<std::string> command;
+    std::chrono::milliseconds timeout{30'000};
+};
+
+/// Starts workers, and makes this process rank 0 of a job of them. It may take for ever to reach a
+/// host, so after the timeout MPI counts as broken for this process.
+Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request);
+
+/// Takes part in the job that a launcher started this process in, or in that of the process that
+/// spawned it.
+Result<std::unique_ptr<Fabric>> join_job();
+
+}  // namespace heddle::mpi

@@ -1,0 +1,98 @@
+#include "backends/mpi/fabric_threads.hpp"
+
+#include <algorithm>
+
+#include "backends/mpi/protocol.hpp"
+
+namespace heddle::mpi {
+
+/// The fabric as one rank sees it.
+class ThreadFabric::Seat final : public Fabric {
+public:
+    Seat(ThreadFabric& whole, int rank)
+        : whole_(whole), rank_(rank), forgotten_(static_cast<std::size_t>(whole.ranks_)) {}
+
+    int rank() const override { return rank_; }
+    int size() const override { return whole_.ranks_; }
+
+    void send(int to, Bytes message) override {
+        const std::lock_guard guard(whole_.lock_);
+        whole_.add(rank_, to, std::move(message));
+    }
+
+    std::optional<Message> receive() override {
+        const auto now = Clock::now();
+        const std::lock_guard guard(whole_.lock_);
+        if (whole_.silent_[static_cast<std::size_t>(rank_)]) return std::nullopt;
+        for (int i = 0; i < size(); ++i) {
+            const int from = (next_ + i) % size();
+            auto& entries = whole_.route(from, rank_).entries;
+            if (forgotten_[static_cast<std::size_t>(from)]) entries.clear();
+            if (entries.empty() || entries.front().due > now) continue;
+            const std::size_t announced = entries.front().announced;
+            if (announced > 0 && announced <= kLongestMessage) continue;  // it does not come
+            Message message{from, std::move(entries.front().bytes), announced};
+            entries.pop_front();
+            next_ = from + 1;
+            return message;
+        }
+        return std::nullopt;
+    }
+
+    std::size_t unsent(int) const override { return 0; }
+    void forget(int rank) override { forgotten_[static_cast<std::size_t>(rank)] = true; }
+
+private:
+    ThreadFabric& whole_;
+    const int rank_;
+    std::vector<bool> forgotten_;
+    int next_ = 0;  ///< where to look first, so that no rank is left waiting
+};
+
+ThreadFabric::ThreadFabric(int ranks, unsigned seed)
+    : ranks_(ranks),
+      routes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)),
+      silent_(static_cast<std::size_t>(ranks)),
+      random_(seed) {}
+
+std::unique_ptr<Fabric> ThreadFabric::join(int rank) { return std::make_unique<Seat>(*this, rank); }
+
+void ThreadFabric::set_delay(Clock::duration longest) {
+    const std::lock_guard guard(lock_);
+    longest_ = longest;
+}
+
+void ThreadFabric::silence(int rank) {
+    const std::lock_guard guard(lock_);
+    silent_[static_cast<std::size_t>(rank)] = true;
+}
+
+void ThreadFabric::inject(int source, int to, Bytes message) {
+    const std::lock_guard guard(lock_);
+    add(source, to, std::move(message));
+}
+
+void ThreadFabric::announce(int source, int to, std::size_t bytes) {
+    const std::lock_guard guard(lock_);
+    route(source, to).entries.push_back({Clock::now(), {}, bytes});
+}
+
+std::size_t ThreadFabric::carried(int from, int to) const {
+    const std::lock_guard guard(lock_);
+    return routes_[index(from, to)].bytes;
+}
+
+void ThreadFabric::add(int from, int to, Bytes message) {
+    if (silent_[static_cast<std::size_t>(from)] || silent_[static_cast<std::size_t>(to)]) return;
+    Route& way = route(from, to);
+    auto due = Clock::now();
+    if (longest_.count() > 0) {
+        due += Clock::duration(
+            std::uniform_int_distribution<Clock::rep>(0, longest_.count())(random_));
+    }
+    if (!way.entries.empty()) due = std::max(due, way.entries.back().due);  // in order
+    way.bytes += message.size();
+    way.entries.push_back({due, std::move(message), 0});
+}
+
+}  // namespace heddle::mpi

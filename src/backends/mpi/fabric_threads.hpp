@@ -1,0 +1,65 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "backends/mpi/fabric.hpp"
+
+namespace heddle::mpi {
+
+/// Ranks that are threads of one process: the whole protocol without MPI. Messages take a while if
+/// asked to, and a rank can be made to fall silent.
+class ThreadFabric {
+public:
+    explicit ThreadFabric(int ranks, unsigned seed = 1);
+
+    /// The fabric as one of the ranks sees it. This object must outlive it.
+    std::unique_ptr<Fabric> join(int rank);
+
+    /// Messages take up to so long, each as chance has it.
+    void set_delay(Clock::duration longest);
+
+    /// From now on nothing comes from this rank, and nothing reaches it.
+    void silence(int rank);
+
+    /// A message of any content that seems to come from `source`.
+    void inject(int source, int to, Bytes message);
+
+    /// A message of so many bytes is announced, and none of them ever comes.
+    void announce(int source, int to, std::size_t bytes);
+
+    /// Bytes that went from one rank to another so far.
+    std::size_t carried(int from, int to) const;
+
+private:
+    class Seat;
+    struct Entry {
+        Clock::time_point due;
+        Bytes bytes;
+        std::size_t announced = 0;  ///< if not zero, there are no bytes
+    };
+    /// What is on its way from one rank to another.
+    struct Route {
+        std::deque<Entry> entries;
+        std::size_t bytes = 0;  ///< of all so far
+    };
+
+    Route& route(int from, int to) { return routes_[index(from, to)]; }
+    std::size_t index(int from, int to) const {
+        return static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks_) +
+               static_cast<std::size_t>(to);
+    }
+    void add(int from, int to, Bytes message);
+
+    const int ranks_;
+    mutable std::mutex lock_;
+    std::vector<Route> routes_;
+    std::vector<bool> silent_;
+    Clock::duration longest_{0};
+    std::mt19937 random_;
+};
+
+}  // namespace heddle::mpi

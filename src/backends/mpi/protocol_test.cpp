@@ -1,0 +1,223 @@
+// What ranks send each other, and what becomes of messages that are none.
+#include "backends/mpi/protocol.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backends/mpi/codec.hpp"
+#include "backends/mpi/environment.hpp"
+#include "backends/mpi/pieces.hpp"
+#include "backends/mpi/test_support.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Messages, ComeOutAsTheyWentIn) {
+    ByteWriter out = begin({.kind = Kind::run, .stream = 7, .place = 9});
+    out.put(std::uint32_t{5});
+    Bytes message = seal(std::move(out));
+    set_credit(message, 11);
+    const Message received{0, std::move(message)};
+    const auto opened = open(received);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->header.kind, Kind::run);
+    EXPECT_EQ(opened->header.stream, 7U);
+    EXPECT_EQ(opened->header.place, 9U);
+    EXPECT_EQ(opened->header.credit, 11U);
+    EXPECT_EQ(ByteReader(opened->body).get<std::uint32_t>(), 5U);
+}
+
+TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
+    const Bytes good = seal(begin({.kind = Kind::ping}));
+    const auto refusal_of = [](const Bytes& bytes, std::size_t refused = 0) {
+        const Message message{0, bytes, refused};
+        const auto opened = open(message);
+        return opened ? std::string("accepted") : opened.error().message;
+    };
+    EXPECT_EQ(refusal_of(Bytes(5)), "a message of 5 bytes");
+    const std::string too_long = text("a message of ", kLongestMessage + 1, " bytes, more than ");
+    EXPECT_THAT(refusal_of(Bytes(kLongestMessage + 1)), HasSubstr(too_long));
+    EXPECT_THAT(refusal_of({}, kLongestMessage + 1), HasSubstr(too_long)) << "only announced";
+    EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
+    Bytes bad = good;
+    bad[4] = std::byte{99};
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 2");
+    bad = good;
+    bad[6] = std::byte{250};
+    EXPECT_EQ(refusal_of(bad), "a message of kind 250");
+    bad = good;
+    bad.push_back(std::byte{0});
+    EXPECT_EQ(refusal_of(bad), "a message with 1 bytes instead of 0");
+}
+
+WorkerFacts sample_facts() {
+    WorkerFacts facts = own_facts();
+    facts.devices = {{"CPU", "a CPU", "", 10, 20, {{"CPU", 32, SIZE_MAX, false, false, true}}}};
+    return facts;
+}
+
+TEST(Facts, ComeOutAsTheyWentInAndBreakOffNowhere) {
+    ByteWriter out;
+    put_facts(out, sample_facts());
+    const Bytes whole = out.take();
+    ByteReader in(whole);
+    const auto facts = get_facts(in);
+    ASSERT_TRUE(facts);
+    EXPECT_EQ(facts->version, heddle_version());
+    ASSERT_EQ(facts->devices.size(), 1U);
+    EXPECT_EQ(facts->devices[0].buffer_types[0].max_size, SIZE_MAX);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        ByteReader part(ByteView(whole).first(size));
+        EXPECT_FALSE(get_facts(part)) << size;
+    }
+}
+
+TEST(Facts, OfAnotherVersionAreRefusedInWords) {
+    const WorkerFacts own = sample_facts();
+    WorkerFacts other = own;
+    EXPECT_EQ(refusal(other, own), "");
+    other.version = "0.0.1";
+    EXPECT_THAT(refusal(other, own), HasSubstr("it has Heddle 0.0.1 with op table "));
+    other = own;
+    other.tables ^= 1;
+    EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
+    other.protocol = 9;
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 2");
+}
+
+/// A product, a view of it and a cast, which names itself.
+GraphRecords sample_graph() {
+    const ggml_context_ptr context = small_context();
+    ggml_tensor* const a = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, 4, 3);
+    ggml_tensor* const b = ggml_scale(context.get(), a, 2);
+    GraphRecords graph;
+    graph.records = describe_node(*b, [](const Tensor&) { return 1U; });
+    Record view = describe_alone(*ggml_view_1d(context.get(), b, 4, 16));
+    view.view_of = 1;
+    view.tensor.view_offs = 16;
+    graph.records.push_back(view);
+    graph.nodes = {1, 1, 2};
+    return graph;
+}
+
+Bytes bytes_of(const GraphRecords& graph) {
+    ByteWriter out;
+    put_graph(out, graph);
+    return out.take();
+}
+
+std::string refusal_of(const GraphRecords& graph) {
+    const Bytes bytes = bytes_of(graph);
+    ByteReader in(bytes);
+    const auto read = get_graph(in);
+    return read ? "accepted" : read.error().message;
+}
+
+TEST(Graphs, ComeOutAsTheyWentInAndBreakOffNowhere) {
+    const Bytes whole = bytes_of(sample_graph());
+    ByteReader in(whole);
+    const auto graph = get_graph(in);
+    ASSERT_TRUE(graph) << graph.error().message;
+    EXPECT_EQ(bytes_of(*graph), whole);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        ByteReader part(ByteView(whole).first(size));
+        EXPECT_FALSE(get_graph(part)) << size;
+    }
+}
+
+TEST(Graphs, ThatCannotBeAreRefusedWithWhatIsWrong) {
+    GraphRecords graph = sample_graph();
+    graph.records[1].sources[0] = 2;
+    EXPECT_EQ(refusal_of(graph), "tensor 1 of a message has an operand that comes later");
+    graph = sample_graph();
+    graph.records[2].view_of = 2;
+    EXPECT_EQ(refusal_of(graph), "tensor 2 of a message is a view of one that comes later");
+    graph = sample_graph();
+    graph.records[2].tensor.view_offs = 40;
+    EXPECT_EQ(refusal_of(graph), "tensor 2 of a message passes the end of what it is a view of");
+    graph = sample_graph();
+    graph.records[1].tensor.op = GGML_OP_MAP_CUSTOM1;
+    EXPECT_EQ(refusal_of(graph), "tensor 1 of a message runs a function of another process");
+    graph = sample_graph();
+    graph.records[1].tensor.op = static_cast<ggml_op>(GGML_OP_COUNT);
+    EXPECT_EQ(refusal_of(graph), "tensor 1 of a message has an op that does not exist");
+    graph = sample_graph();
+    graph.records[0].tensor.ne[0] = -1;
+    EXPECT_NE(refusal_of(graph), "accepted");
+    graph = sample_graph();
+    graph.nodes.push_back(3);
+    EXPECT_EQ(refusal_of(graph), "a graph that breaks off");
+    graph = sample_graph();
+    graph.records.push_back(graph.records[2]);
+    graph.records[3].view_of = 2;
+    EXPECT_EQ(refusal_of(graph), "tensor 3 of a message is a view of a view");
+}
+
+TEST(Graphs, WithFlippedBytesAreRefusedOrWhole) {
+    const Bytes whole = bytes_of(sample_graph());
+    std::mt19937 random(3);
+    for (int i = 0; i < 20'000; ++i) {
+        Bytes bytes = whole;
+        for (int flips = 1 + i % 3; flips > 0; --flips) {
+            bytes[random() % bytes.size()] ^= std::byte(1U << random() % 8);
+        }
+        ByteReader in(bytes);
+        if (const auto graph = get_graph(in)) {
+            EXPECT_EQ(graph->records.size(), 3U);
+        }
+    }
+}
+
+TEST(PiecesOfTensors, PastTheEndAreRefused) {
+    const auto is_accepted = [](const Pieces& pieces) {
+        ByteWriter out;
+        put_pieces(out, pieces);
+        ByteReader in(out.view());
+        return get_pieces(in, 100).has_value();
+    };
+    EXPECT_TRUE(is_accepted({20, 10, 3, 35, 0}));
+    EXPECT_FALSE(is_accepted({21, 10, 3, 35, 0}));
+    EXPECT_FALSE(is_accepted({0, 0, 1, 0, 0}));
+    EXPECT_FALSE(is_accepted({0, 10, 0, 0, 0}));
+    EXPECT_FALSE(is_accepted({SIZE_MAX - 4, 10, 1, 0, 0}));
+    EXPECT_FALSE(is_accepted({0, 10, SIZE_MAX / 2, SIZE_MAX / 2, 0}));
+    EXPECT_FALSE(is_accepted({0, 100, SIZE_MAX / 4, 0, 0})) << "the same bytes, too often";
+}
+
+TEST(PiecesOfTensors, AreCutToTheSizeOfMessages) {
+    std::vector<std::size_t> sizes;
+    const auto note = [&](const Pieces& part, std::size_t) -> Result<> {
+        sizes.push_back(part.size * part.count);
+        return ok();
+    };
+    ASSERT_TRUE(in_parts({0, 2 * kChunk + 5, 1, 0, 0}, note));
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{kChunk, kChunk, 5}));
+    sizes.clear();
+    ASSERT_TRUE(in_parts({0, kChunk / 2, 5, kChunk, kChunk / 2}, note));
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{kChunk, kChunk, kChunk / 2}));
+}
+
+TEST(Wishes, OfTheEnvironmentAreUnderstoodOrRefusedWithAnExample) {
+    EXPECT_EQ(*parse_hosts("n1,n2:2"), (std::vector<std::string>{"n1", "n2", "n2"}));
+    for (const char* bad :
+         {"", ",", "n1:0", "n1:x", ":2", "-oProxyCommand=x", "n1;ls", "n1:9999"}) {
+        EXPECT_FALSE(parse_hosts(bad)) << bad;
+    }
+    EXPECT_EQ(parse_hosts("n1:x").error().message, "'n1:x' is no host such as n1 or n1:2");
+    EXPECT_EQ(parse_seconds("1.5", "T")->count(), 1500);
+    EXPECT_EQ(parse_seconds("soon", "HEDDLE_MPI_TIMEOUT").error().message,
+              "HEDDLE_MPI_TIMEOUT=soon is no number of seconds from 0.05 to 86400");
+    EXPECT_FALSE(parse_seconds("0", "T"));
+    EXPECT_EQ(parse_local("threads=3,devices=CPU+SIM0")->devices.size(), 2U);
+    EXPECT_FALSE(parse_local("threads=0"));
+    EXPECT_FALSE(parse_local("devices="));
+    EXPECT_EQ(parse_local("colour=red").error().message,
+              "'colour=red': there are threads=NUMBER, devices=NAME+NAME and serve");
+}
+
+}  // namespace
+}  // namespace heddle::mpi

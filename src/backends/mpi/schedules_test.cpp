@@ -1,0 +1,222 @@
+// Random programs over two workers, with delays and deaths: results are right or refused, and
+// nothing waits for ever.
+#include <cstdlib>
+#include <random>
+
+#include "backends/mpi/test_support.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+constexpr std::size_t kLength = 16;
+constexpr std::size_t kTensors = 5, kStreams = 4;  ///< half of each on either worker
+
+using Values = std::vector<float>;
+
+/// Tensors on two workers, streams, and what the tensors should hold.
+class Program {
+public:
+    Program(const TestJob& job, unsigned seed) : random_(seed), context_(small_context()) {
+        heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+        for (std::size_t i = 0; i < kStreams; ++i) {
+            streams_.emplace_back(ggml_backend_dev_init(job.device(i % 2), nullptr));
+            events_.emplace_back(ggml_backend_event_new(job.device(i % 2)));
+            is_good_ = is_good_ && streams_[i] != nullptr;
+        }
+        for (std::size_t i = 0; i < kTensors; ++i) {
+            Slot& slot = slots_.emplace_back();
+            slot.worker = i % 2;
+            slot.tensor = ggml_new_tensor_1d(context_.get(), GGML_TYPE_F32, kLength);
+            slot.buffer.reset(ggml_backend_buft_alloc_buffer(
+                ggml_backend_dev_buffer_type(job.device(i % 2)), 2 * kLength * sizeof(float)));
+            is_good_ = is_good_ && slot.buffer != nullptr;
+            if (slot.buffer == nullptr) continue;
+            void* const base = ggml_backend_buffer_get_base(slot.buffer.get());
+            ggml_backend_tensor_alloc(slot.buffer.get(), slot.tensor, base);
+            slot.values.assign(kLength, 0);
+            ggml_backend_buffer_clear(slot.buffer.get(), 0);
+        }
+    }
+
+    /// False if something was refused: a worker is lost.
+    bool is_good() const { return is_good_; }
+
+    void step() {
+        heddle_clear_error();
+        switch (random_() % 5) {
+            case 0:
+                return write();
+            case 1:
+                return read();
+            case 2:
+                return copy();
+            case 3:
+                return finish(stream_for(pick()));
+            default:
+                return compute();
+        }
+    }
+
+    /// All reads are compared.
+    void end() {
+        for (std::size_t i = 0; i < kStreams; ++i) finish(i);
+        for (Slot& slot : slots_) {
+            Values found(kLength);
+            heddle_clear_error();
+            if (slot.buffer == nullptr) continue;
+            ggml_backend_tensor_get(slot.tensor, found.data(), 0, kLength * sizeof(float));
+            note();
+            if (is_good_) {
+                EXPECT_EQ(found, slot.values);
+            }
+        }
+    }
+
+private:
+    struct Slot {
+        std::size_t worker = 0;
+        ggml_tensor* tensor = nullptr;
+        ggml_backend_buffer_ptr buffer;
+        Values values;
+        std::size_t last = kStreams;  ///< the stream that used it last
+    };
+    struct Read {
+        Values expected;
+        std::unique_ptr<Values> found;
+        std::size_t stream = 0;
+    };
+
+    std::size_t pick() { return random_() % kTensors; }
+    std::size_t stream_for(std::size_t tensor) {
+        return slots_[tensor].worker + 2 * (random_() % 2);
+    }
+
+    void note() { is_good_ = is_good_ && *heddle_last_error() == '\0'; }
+
+    /// `stream` comes after what was last done with a tensor.
+    void use(std::size_t tensor, std::size_t stream) {
+        const std::size_t last = std::exchange(slots_[tensor].last, stream);
+        if (last == kStreams || last == stream) return;
+        ggml_backend_event_record(events_[last].get(), streams_[last].get());
+        ggml_backend_event_wait(streams_[stream].get(), events_[last].get());
+        note();
+    }
+
+    void write() {
+        const std::size_t tensor = pick(), stream = stream_for(tensor);
+        use(tensor, stream);
+        Values& values = slots_[tensor].values;
+        for (float& value : values) value = static_cast<float>(random_() % 64);
+        ggml_backend_tensor_set_async(streams_[stream].get(), slots_[tensor].tensor, values.data(),
+                                      0, kLength * sizeof(float));
+        note();
+    }
+
+    void read() {
+        const std::size_t tensor = pick(), stream = stream_for(tensor);
+        use(tensor, stream);
+        Read read{slots_[tensor].values, std::make_unique<Values>(kLength), stream};
+        ggml_backend_tensor_get_async(streams_[stream].get(), slots_[tensor].tensor,
+                                      read.found->data(), 0, kLength * sizeof(float));
+        note();
+        reads_.push_back(std::move(read));
+    }
+
+    void copy() {
+        const std::size_t from = pick(), to = pick();
+        if (from == to) return;
+        const std::size_t source = stream_for(from), target = stream_for(to);
+        use(from, source);
+        use(to, target);
+        ggml_backend_tensor_copy_async(streams_[source].get(), streams_[target].get(),
+                                       slots_[from].tensor, slots_[to].tensor);
+        note();
+        slots_[to].values = slots_[from].values;
+        // The copy reads in the target's turn if both are on one worker.
+        slots_[from].last = source;
+    }
+
+    void compute() {
+        const std::size_t tensor = pick(), stream = stream_for(tensor);
+        use(tensor, stream);
+        const ggml_context_ptr context = small_context();
+        ggml_tensor* const node = ggml_scale_inplace(context.get(), slots_[tensor].tensor, 0.5F);
+        ggml_cgraph* const graph = ggml_new_graph_custom(context.get(), 8, false);
+        ggml_build_forward_expand(graph, node);
+        if (node->buffer == nullptr) ggml_backend_view_init(node);
+        const auto status = ggml_backend_graph_compute_async(streams_[stream].get(), graph);
+        is_good_ = is_good_ && status == GGML_STATUS_SUCCESS;
+        for (float& value : slots_[tensor].values) value *= 0.5F;
+    }
+
+    void finish(std::size_t stream) {
+        heddle_clear_error();
+        ggml_backend_synchronize(streams_[stream].get());
+        note();
+        for (const Read& read : reads_) {
+            if (read.stream == stream && is_good_) {
+                EXPECT_EQ(*read.found, read.expected);
+            }
+        }
+        std::erase_if(reads_, [&](const Read& read) { return read.stream == stream; });
+    }
+
+    std::mt19937 random_;
+    ggml_context_ptr context_;
+    std::vector<Slot> slots_;
+    std::vector<ggml_backend_event_ptr> events_;
+    std::vector<Read> reads_;
+    std::vector<ggml_backend_ptr> streams_;  ///< go first: they may still write to `reads_`
+    bool is_good_ = true;
+};
+
+int schedule_count() {
+    const char* const asked = std::getenv("HEDDLE_MPI_SCHEDULES");
+#ifdef HEDDLE_SANITIZED
+    constexpr int kUsual = 1000;
+#else
+    constexpr int kUsual = 10'000;
+#endif
+    return asked != nullptr ? std::atoi(asked) : kUsual;
+}
+
+TEST(Schedules, GiveTheRightValuesWhateverTheDelays) {
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    const int count = schedule_count();
+    TestJob job(2);
+    for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+        // Delays cost time; every tenth has them.
+        job.fabric.set_delay(i % 10 == 0 ? std::chrono::microseconds(100)
+                                         : std::chrono::microseconds(0));
+        Program program(job, static_cast<unsigned>(i));
+        for (int step = 0; step < 12; ++step) program.step();
+        program.end();
+        EXPECT_TRUE(program.is_good()) << "schedule " << i << ": " << heddle_last_error();
+    }
+}
+
+TEST(Schedules, EndInTimeWhenAWorkerDies) {
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    constexpr auto kTimeout = std::chrono::milliseconds(150);
+    const int count = std::max(schedule_count() / 500, 4);
+    for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+        const auto seed = static_cast<unsigned>(i);
+        TestJob job(2, seed, kTimeout);
+        Program program(job, seed);
+        const int last = i % 12;
+        for (int step = 0; step < last; ++step) program.step();
+        job.fabric.silence(1 + i % 2);
+        const auto begin = Clock::now();
+        for (int step = last; step < 12; ++step) program.step();
+        program.end();
+        // One timeout to notice, as long again on a machine that is busy.
+        EXPECT_LT(Clock::now() - begin, kTimeout + std::chrono::seconds(2)) << "schedule " << i;
+        const auto lost = job.cluster->loss(1 + i % 2);
+        ASSERT_TRUE(lost) << "schedule " << i;
+        EXPECT_NE(lost->message.find("lost: nothing was heard of rank"), std::string::npos);
+        EXPECT_FALSE(job.cluster->loss(2 - i % 2)) << "the other one lives";
+    }
+}
+
+}  // namespace
+}  // namespace heddle::mpi

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "backends/mpi/client/device.hpp"
+#include "backends/mpi/fabric_threads.hpp"
+#include "backends/mpi/worker/server.hpp"
+#include "ggml-cpp.h"
+#include "ggml-cpu.h"
+#include "heddle/heddle.h"
+#include "heddle/mpi.h"
+
+namespace heddle::mpi {
+
+/// Rank 0 and workers in threads, each with the CPU as its device.
+class TestJob {
+public:
+    explicit TestJob(int workers, unsigned seed = 1,
+                     std::chrono::milliseconds timeout = std::chrono::seconds(10))
+        : fabric(workers + 1, seed), outcomes(static_cast<std::size_t>(workers), ok()) {
+        for (int rank = 1; rank <= workers; ++rank) {
+            threads_.emplace_back([this, rank] {
+                const auto seat = fabric.join(rank);
+                Server server(*seat, {ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0)},
+                              {.threads = 1, .is_chosen = true});
+                outcomes[static_cast<std::size_t>(rank - 1)] = server.serve();
+            });
+        }
+        auto started = Cluster::start(fabric.join(0), {timeout, std::chrono::seconds(20)});
+        if (!started) {
+            ADD_FAILURE() << started.error().message;
+            return;
+        }
+        cluster = *std::move(started);
+        for (int rank = 1; rank <= workers; ++rank) {
+            devices.push_back(
+                std::make_unique<RemoteDevice>(ggml_backend_mpi_reg(), *cluster, rank, 0));
+        }
+    }
+    ~TestJob() { end(); }
+
+    void end() {
+        if (cluster) cluster->leave();
+        for (std::thread& thread : threads_) thread.join();
+        threads_.clear();
+    }
+
+    ggml_backend_dev_t device(std::size_t index) const { return devices[index]->handle(); }
+
+    ThreadFabric fabric;
+    std::vector<Result<>> outcomes;  ///< how each worker ended
+    std::unique_ptr<Cluster> cluster;
+    std::vector<std::unique_ptr<RemoteDevice>> devices;
+
+private:
+    std::vector<std::thread> threads_;
+};
+
+/// Headers of a few tensors and a graph.
+inline ggml_context_ptr small_context() {
+    return ggml_context_ptr(ggml_init({std::size_t{1} << 16, nullptr, true}));
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "backends/mpi/worker/outbox.hpp"
+
+namespace heddle::mpi {
+
+/// Takes in messages of a worker, on the thread that waits for one: a stream that has nothing to do
+/// waits for work here, and does it without another thread in between. One thread at a time takes
+/// in and deals with what has come, for others too; where none waits, the worker's own thread does.
+class Driver {
+public:
+    /// `handle` deals with a message; it is called by one thread at a time.
+    Driver(Outbox& outbox, std::function<void(Message)> handle)
+        : outbox_(outbox), handle_(std::move(handle)) {}
+
+    /// Until `done()`, which is asked without any lock of this object; false if the worker leaves
+    /// first. Not from within `handle`.
+    bool wait(const std::function<bool()>& done);
+
+    /// Something has changed that `done` of a waiting thread may look at.
+    void wake();
+
+    /// The worker leaves: every wait ends, and no message is dealt with any more.
+    void stop();
+    /// Until the one that is being dealt with is. Not from within `handle`.
+    void finish();
+    bool has_stopped() const;
+
+    /// On the worker's own thread: takes in messages while no other thread does, for so long.
+    /// `spins`: no thread computes that it would take a core from.
+    void stand_in(std::chrono::milliseconds time, bool spins);
+
+    /// Takes in and deals with what is here already, unless another thread is at it.
+    void poll();
+
+    /// From within `handle`: lets what is being sent move on. Messages that come meanwhile are
+    /// dealt with later. True if one of rank 0 came.
+    bool let_sends_move();
+
+    /// A message that is to be dealt with later.
+    void put_back(Message message);
+
+    /// Whether this thread is within `handle`.
+    bool is_handling() const { return handler_.load() == std::this_thread::get_id(); }
+
+private:
+    /// Takes in one message and deals with it; false if there is none. `turn_` is held.
+    bool take_one();
+    bool step();
+
+    Outbox& outbox_;
+    const std::function<void(Message)> handle_;
+
+    std::mutex turn_;  ///< held by the thread that takes in and deals with messages
+    std::deque<Message> later_;
+    std::atomic<std::thread::id> handler_{};
+
+    mutable std::mutex lock_;           ///< for what follows
+    std::condition_variable changed_;   ///< for threads that wait
+    std::condition_variable stopping_;  ///< for the one that stands in
+    std::uint64_t changes_ = 0;
+    bool has_poller_ = false;  ///< a waiting thread looks for messages
+    bool stopped_ = false;
+};
+
+}  // namespace heddle::mpi

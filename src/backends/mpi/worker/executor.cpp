@@ -1,0 +1,174 @@
+#include "backends/mpi/worker/executor.hpp"
+
+#include <algorithm>
+
+#include "heddle/backend/guard.hpp"
+#include "heddle/heddle.h"
+
+namespace heddle::mpi {
+
+Executor::Executor(Outbox& outbox, Driver& driver, std::uint32_t number, std::size_t device,
+                   ggml_backend_ptr stream)
+    : outbox_(outbox),
+      driver_(driver),
+      number_(number),
+      device_(device),
+      stream_(std::move(stream)) {
+    thread_ = std::thread([this] { work(); });
+}
+
+Executor::~Executor() {
+    retire();
+    thread_.join();
+}
+
+void Executor::retire() {
+    {
+        const std::lock_guard guard(lock_);
+        stops_ = true;
+    }
+    driver_.wake();
+}
+
+void Executor::abandon() {
+    {
+        const std::lock_guard guard(lock_);
+        stops_ = abandoned_ = true;
+    }
+    driver_.wake();
+}
+
+bool Executor::has_ended() const {
+    const std::lock_guard guard(lock_);
+    return ended_;
+}
+
+void Executor::submit(Job job) {
+    {
+        const std::lock_guard guard(lock_);
+        jobs_.push_back(std::move(job));
+    }
+    driver_.wake();
+}
+
+void Executor::when_done(std::uint64_t place, std::function<void()> then) {
+    {
+        const std::lock_guard guard(lock_);
+        if (done_ < place) {
+            watchers_.push_back({place, std::move(then)});
+            return;
+        }
+    }
+    then();
+}
+
+void Executor::wait_for(std::uint64_t place) {
+    driver_.wait([&] {
+        const std::lock_guard guard(lock_);
+        return done_ >= place || ended_ || abandoned_;
+    });
+}
+
+void Executor::work() {
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    while (true) {
+        driver_.wait([&] {
+            const std::lock_guard guard(lock_);
+            return stops_ || !jobs_.empty();
+        });
+        Job job;
+        {
+            const std::lock_guard guard(lock_);
+            if (jobs_.empty()) break;  // there will be no more, or the worker leaves
+            job = std::move(jobs_.front());
+            jobs_.pop_front();
+        }
+        perform(std::move(job));
+    }
+    {
+        const std::lock_guard guard(lock_);
+        ended_ = true;
+    }
+    driver_.wake();
+}
+
+bool Executor::next_runs_on() const {
+    const std::lock_guard guard(lock_);
+    return !jobs_.empty() && jobs_.front().runs_on;
+}
+
+void Executor::perform(Job job) {
+    if (job.resumes) failure_.reset();
+    bool goes_on = false;
+    Span span{job.kind, traces_ ? clock_now() : 0, 0, job.transfer};
+    if (failure_) {
+        if (job.skip) job.skip(*failure_);
+    } else if (job.run) {
+        auto done = plugin::attempt([&] { return job.run(); });
+        driver_.poll();  // the next command may be here already
+        // The device begins with the next graph while it is still at this one.
+        goes_on = done && job.runs_on && next_runs_on();
+        if (done && job.runs_on && !goes_on) done = finish_device();
+        if (!done) failure_ = std::move(done).error();
+    }
+    if (span.start != 0 && is_of_stream(span.kind)) keep_span(span);
+    const std::uint64_t place = job.place;
+    const Kind kind = job.kind;
+    outbox_.settle(job.bytes);
+    job = {};  // lets go of memory before rank 0 hears of it
+    if (!goes_on) advance(place, kind);
+}
+
+void Executor::set_tracing(bool on) {
+    const std::lock_guard guard(lock_);
+    spans_.clear();
+    traces_ = on;
+}
+
+std::vector<Span> Executor::spans() const {
+    const std::lock_guard guard(lock_);
+    return {spans_.begin(), spans_.end()};
+}
+
+void Executor::keep_span(Span span) {
+    span.end = clock_now();
+    const std::lock_guard guard(lock_);
+    if (spans_.size() == kMostSpans) spans_.pop_front();
+    spans_.push_back(span);
+}
+
+Result<> Executor::finish_device() {
+    heddle_clear_error();
+    ggml_backend_synchronize(stream_.get());
+    const std::string sentence = heddle_last_error();
+    if (sentence.empty()) return ok();
+    return failure(Errc::device, sentence);
+}
+
+void Executor::advance(std::uint64_t place, Kind kind) {
+    std::vector<Watcher> due;
+    bool is_last = false;
+    {
+        const std::lock_guard guard(lock_);
+        done_ = place;
+        const auto rest =
+            std::stable_partition(watchers_.begin(), watchers_.end(),
+                                  [&](const Watcher& watcher) { return watcher.place > place; });
+        due.assign(std::make_move_iterator(rest), std::make_move_iterator(watchers_.end()));
+        watchers_.erase(rest, watchers_.end());
+        is_last = jobs_.empty();
+    }
+    driver_.wake();
+    for (const Watcher& watcher : due) watcher.then();
+    owes_report_ = owes_report_ || is_told(kind) || failure_;
+    if (is_last && owes_report_) report(place);
+}
+
+void Executor::report(std::uint64_t place) {
+    owes_report_ = false;
+    ByteWriter out = begin({.kind = Kind::done, .stream = number_, .place = place});
+    put_outcome(out, failure_ ? Result<>(*failure_) : ok());
+    outbox_.send(0, seal(std::move(out)));
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "backends/mpi/worker/driver.hpp"
+#include "ggml-cpp.h"
+
+namespace heddle::mpi {
+
+/// A stream of a worker: its commands one after the other, on a thread of its own, which takes in
+/// messages while it has none. After a failure commands are skipped until rank 0 knows of it.
+class Executor {
+public:
+    struct Job {
+        std::uint64_t place = 0;
+        std::function<Result<>()> run{};
+        std::function<void(const Error&)> skip{};  ///< in its place, if something failed before
+        bool runs_on = false;  ///< on a device that may still be at it afterwards
+        bool resumes = false;
+        std::size_t bytes = 0;  ///< of the message it came with
+        Kind kind = Kind::none;
+        std::uint32_t transfer = 0;  ///< if it is one between workers
+    };
+
+    /// `stream` may be empty: then there are copies only.
+    Executor(Outbox& outbox, Driver& driver, std::uint32_t number, std::size_t device,
+             ggml_backend_ptr stream);
+    ~Executor();  ///< finishes what is in the queue
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
+
+    std::uint32_t number() const { return number_; }
+    std::size_t device() const { return device_; }
+    ggml_backend_t stream() const { return stream_.get(); }
+
+    void submit(Job job);
+
+    /// Calls `then`, once, when all up to `place` is done; now if it is.
+    void when_done(std::uint64_t place, std::function<void()> then);
+
+    /// Until all up to `place` is done; not any longer once it is abandoned.
+    void wait_for(std::uint64_t place);
+
+    /// Keeps spans of what it does from now on, or no longer; forgets those it has.
+    void set_tracing(bool on);
+    std::vector<Span> spans() const;
+
+    /// No more will come; the thread ends with what it has.
+    void retire();
+    bool has_ended() const;
+
+    /// Nothing needs to wait for it any more: the worker leaves.
+    void abandon();
+
+private:
+    struct Watcher {
+        std::uint64_t place = 0;
+        std::function<void()> then;
+    };
+
+    void work();
+    void perform(Job job);
+    bool next_runs_on() const;
+    /// Until the device has done what it was given.
+    Result<> finish_device();
+    void advance(std::uint64_t place, Kind kind);
+    void report(std::uint64_t place);
+    void keep_span(Span span);
+
+    Outbox& outbox_;
+    Driver& driver_;
+    const std::uint32_t number_;
+    const std::size_t device_;
+    const ggml_backend_ptr stream_;
+    mutable std::mutex lock_;
+    std::deque<Job> jobs_;
+    std::vector<Watcher> watchers_;
+    std::uint64_t done_ = 0;
+    std::deque<Span> spans_;
+    std::atomic<bool> traces_{false};
+    bool stops_ = false, ended_ = false, abandoned_ = false;
+    // Of the thread alone.
+    bool owes_report_ = false;
+    std::optional<Error> failure_;
+    std::thread thread_;
+};
+
+}  // namespace heddle::mpi

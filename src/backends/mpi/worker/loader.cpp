@@ -1,0 +1,92 @@
+#include "backends/mpi/worker/loader.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "backends/mpi/worker/calls.hpp"
+#include "heddle/backend/guard.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+constexpr std::size_t kThreads = 2;
+constexpr std::size_t kPiece = std::size_t{4} << 20;
+
+Result<> perform(Load& load) {
+    Bytes piece;
+    const std::size_t step = load.in_one_piece ? load.size : kPiece;
+    Tensor& tensor = load.target.tensor;
+    for (std::size_t done = 0; done < load.size; done += piece.size()) {
+        piece.resize(std::min(step, load.size - done));
+        HEDDLE_TRY(load.file->read(load.place + done, piece));
+        HEDDLE_TRY(reported([&] {
+            if (load.in_one_piece) ggml_backend_buffer_init_tensor(tensor.buffer, &tensor);
+            ggml_backend_tensor_set(&tensor, piece.data(), load.offset + done, piece.size());
+        }));
+    }
+    return ok();
+}
+
+}  // namespace
+
+Loader::~Loader() {
+    {
+        const std::lock_guard guard(lock_);
+        stops_ = true;
+        for (const Load& load : loads_) {
+            load.target.buffer->end_load(failure(Errc::aborted, "the worker leaves"));
+        }
+        loads_.clear();
+        changed_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::submit(Load load) {
+    load.target.buffer->begin_load();
+    const std::lock_guard guard(lock_);
+    if (threads_.size() < kThreads) threads_.emplace_back([this] { work(); });
+    loads_.push_back(std::move(load));
+    changed_.notify_one();
+}
+
+void Loader::work() {
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    std::unique_lock guard(lock_);
+    while (true) {
+        changed_.wait(guard, [&] { return stops_ || !loads_.empty(); });
+        if (stops_) return;
+        Load load = std::move(loads_.front());
+        loads_.pop_front();
+        guard.unlock();
+        load.target.buffer->end_load(plugin::attempt([&] { return perform(load); }));
+        load = {};
+        guard.lock();
+    }
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+Result<> ServedFiles::add(std::uint32_t number, const std::string& path,
+                          const FileSamples& samples) {
+    if (files_.contains(number)) return broken("a file");
+    if (!path.ends_with(".gguf") || !path.starts_with('/')) {
+        return failure(Errc::not_found, path, " is no path of a .gguf file");
+    }
+    HEDDLE_TRY_ASSIGN(OpenFile file, OpenFile::open(path));
+    if (file.owner() != geteuid() && file.owner() != 0) {
+        return failure(Errc::not_found, path, " belongs to another user");
+    }
+    HEDDLE_TRY(compare(file, samples, path));
+    files_[number] = std::make_shared<const OpenFile>(std::move(file));
+    return ok();
+}
+
+Result<std::shared_ptr<const OpenFile>> ServedFiles::find(std::uint32_t number) const {
+    const auto found = files_.find(number);
+    if (found != files_.end()) return found->second;
+    return failure(Errc::corrupt, "there is no file ", number);
+}
+
+}  // namespace heddle::mpi

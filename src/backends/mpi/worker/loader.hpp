@@ -1,0 +1,54 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "backends/mpi/file_samples.hpp"
+#include "backends/mpi/worker/storage.hpp"
+
+namespace heddle::mpi {
+
+/// Part of a file that goes into a tensor.
+struct Load {
+    std::shared_ptr<const OpenFile> file;
+    std::uint64_t place = 0;  ///< in the file
+    Placed target;
+    std::size_t offset = 0, size = 0;  ///< in the tensor
+    bool in_one_piece = false;
+};
+
+/// Threads that read weights from files, while rank 0 and streams go on.
+class Loader {
+public:
+    ~Loader();  ///< gives up what is in the queue
+    /// The target's buffer knows of it from now on.
+    void submit(Load load);
+
+private:
+    void work();
+
+    std::mutex lock_;
+    std::condition_variable changed_;
+    std::deque<Load> loads_;
+    bool stops_ = false;
+    std::vector<std::thread> threads_;
+};
+
+/// Files that rank 0 has named and that are the same here.
+class ServedFiles {
+public:
+    /// Fails unless it is a model file of this user or root that has these samples.
+    Result<> add(std::uint32_t number, const std::string& path, const FileSamples& samples);
+    Result<std::shared_ptr<const OpenFile>> find(std::uint32_t number) const;
+
+private:
+    std::map<std::uint32_t, std::shared_ptr<const OpenFile>> files_;
+};
+
+}  // namespace heddle::mpi

@@ -1,0 +1,276 @@
+#include "backends/mpi/worker/server.hpp"
+
+#include "heddle/backend/guard.hpp"
+#include "heddle/heddle.h"
+
+namespace heddle::mpi {
+namespace {
+
+constexpr int kTimeoutsOfSilence = 3;
+constexpr std::chrono::seconds kWelcome{60};
+constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
+
+}  // namespace
+
+Server::Server(Fabric& fabric, const std::vector<ggml_backend_dev_t>& devices,
+               const ServeOptions& options)
+    : outbox_(fabric), options_(options) {
+    for (const ggml_backend_dev_t device : devices) {
+        devices_.push_back(std::make_unique<ServedDevice>(device));
+    }
+}
+
+Server::~Server() {
+    {
+        const std::lock_guard guard(beat_lock_);
+        stops_ = true;
+        beat_stops_.notify_all();
+    }
+    if (beat_.joinable()) beat_.join();
+    driver_.stop();
+    driver_.finish();
+    mailbox_.stop();
+    for (const auto& [number, stream] : streams_) stream->abandon();
+    for (const Stream& stream : retired_) stream->abandon();
+    streams_.clear();
+    retired_.clear();
+}
+
+WorkerFacts Server::facts() const {
+    WorkerFacts facts = own_facts();
+    facts.is_chosen = options_.is_chosen;
+    for (const auto& device : devices_) facts.devices.push_back(device->facts());
+    return facts;
+}
+
+// ---- life --------------------------------------------------------------------------------------
+
+Result<> Server::serve() {
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    const NoPipeSignal guard;
+    ByteWriter hello = begin({.kind = Kind::hello}, 1024);
+    put_facts(hello, facts());
+    outbox_.send(0, seal(std::move(hello)));
+    HEDDLE_TRY(wait_for_welcome());
+    heard_ = Clock::now();
+    beat_ = std::thread([this] { keep_beating(); });
+    const auto a_while = std::min<std::chrono::milliseconds>(timeout_ / 4, std::chrono::seconds(1));
+    while (!driver_.has_stopped()) {
+        driver_.stand_in(a_while, !has_streams_);
+        if (!is_silent()) continue;
+        driver_.poll();  // the silence may have been this process's own
+        if (!is_silent()) continue;
+        outcome_ = failure(Errc::device, "nothing was heard of rank 0 for ",
+                           kTimeoutsOfSilence * timeout_.count(), " ms");
+        driver_.stop();
+    }
+    return outcome_;
+}
+
+bool Server::is_silent() const {
+    return Clock::now() - heard_.load() > kTimeoutsOfSilence * timeout_;
+}
+
+void Server::take(Message message) {
+    if (message.source == 0) heard_ = Clock::now();
+    auto handled = plugin::attempt([&] { return handle(message); });
+    if (outbox_.owes_much()) beat();
+    if (!handled) {
+        ByteWriter reject = begin({.kind = Kind::reject});
+        reject.text(handled.error().message.substr(0, 2048));
+        outbox_.send(0, seal(std::move(reject)));
+        for (int i = 0; i < 1000 && outbox_.unsent(0) > 0; ++i) driver_.let_sends_move();
+        outcome_ = std::move(handled);
+        leaves_ = true;
+    }
+    if (leaves_) driver_.stop();
+}
+
+Result<> Server::wait_for_welcome() {
+    const auto until = Clock::now() + kWelcome;
+    Backoff backoff;
+    while (Clock::now() < until) {
+        std::optional<Message> message = outbox_.receive();
+        if (!message) {
+            backoff.pause();
+            continue;
+        }
+        if (message->source != 0) {  // another worker was welcomed before
+            driver_.put_back(*std::move(message));
+            continue;
+        }
+        HEDDLE_TRY_ASSIGN(const Opened opened, open(*message));
+        ByteReader in(opened.body);
+        if (opened.header.kind == Kind::welcome) {
+            timeout_ = std::chrono::milliseconds(in.get<std::uint32_t>());
+            if (timeout_.count() > 0) return ok();
+        }
+        const std::string reason = opened.header.kind == Kind::refused ? in.text() : "";
+        return failure(Errc::unsupported, "rank 0 does not take this worker: ", reason);
+    }
+    return failure(Errc::device, "rank 0 does not answer");
+}
+
+void Server::beat() {
+    ByteWriter out = begin({.kind = Kind::beat});
+    for (const auto& device : devices_) {
+        const plugin::MemoryAmount memory = device->memory();
+        out.put(static_cast<std::uint64_t>(memory.free));
+        out.put(static_cast<std::uint64_t>(memory.total));
+    }
+    outbox_.send(0, seal(std::move(out)));
+}
+
+/// On a thread of its own: that of messages may be busy with a large buffer.
+void Server::keep_beating() {
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    const auto pause = std::min<std::chrono::milliseconds>(timeout_ / 4, std::chrono::seconds(1));
+    std::unique_lock guard(beat_lock_);
+    while (!beat_stops_.wait_for(guard, pause, [&] { return stops_; })) {
+        guard.unlock();
+        beat();
+        guard.lock();
+    }
+}
+
+Result<> Server::make_room() {
+    while (outbox_.unsent(0) > kMostUnsent) {
+        if (driver_.has_stopped() || is_silent()) {
+            return failure(Errc::device, "rank 0 does not take what it asked for");
+        }
+        if (!driver_.is_handling()) {
+            driver_.poll();
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        } else if (driver_.let_sends_move()) {
+            heard_ = Clock::now();
+        }
+    }
+    return ok();
+}
+
+// ---- messages ----------------------------------------------------------------------------------
+
+Result<> Server::handle(Message& message) {
+    if (message.source != 0) {
+        handle_worker(message);
+        return ok();
+    }
+    const std::size_t size = message.bytes.size();
+    HEDDLE_TRY_ASSIGN(const Opened opened, open(message));
+    ByteReader in(opened.body);
+    if (is_of_stream(opened.header.kind)) return handle_of_stream(opened.header, in, message);
+    if (opened.header.kind == Kind::batch) return handle_batch(opened.body);
+    auto handled = handle_command(opened.header, in);
+    if (handled) outbox_.settle(size);
+    return handled;
+}
+
+Result<> Server::handle_batch(ByteView batch) {
+    while (!batch.empty()) {
+        HEDDLE_TRY_ASSIGN(const ByteView first, first_of(batch));
+        Message message{0, Bytes(first.begin(), first.end())};
+        if (kind_of(message.bytes) == Kind::batch) {
+            return failure(Errc::corrupt, "a batch inside a batch");
+        }
+        HEDDLE_TRY(handle(message));
+    }
+    outbox_.settle(kHeaderSize);
+    return ok();
+}
+
+/// A worker that sends nonsense harms the transfers with it, no more.
+void Server::handle_worker(Message& message) {
+    const int source = message.source;
+    const auto handled = [&]() -> Result<> {
+        HEDDLE_TRY_ASSIGN(const Opened opened, open(message));
+        ByteReader in(opened.body);
+        switch (opened.header.kind) {
+            case Kind::chunk:
+                return mailbox_.take_chunk(message, in);
+            case Kind::taken:
+                mailbox_.take_receipt(source, in);
+                return ok();
+            case Kind::notice:
+                mailbox_.take_notice(source, in);
+                return ok();
+            default:
+                return failure(Errc::corrupt, "a message that workers do not send each other");
+        }
+    }();
+    if (handled) return;
+    mailbox_.cancel(source);
+    outbox_.forget(source);
+}
+
+Result<> Server::handle_command(const Header& header, ByteReader& in) {
+    switch (header.kind) {
+        case Kind::goodbye:
+            leaves_ = true;
+            return ok();
+        case Kind::ping:
+            return ok();
+        case Kind::ask_op:
+            return ask_op(in);
+        case Kind::ask_size:
+            return ask_size(in);
+        case Kind::allocate:
+            return allocate(in);
+        case Kind::free_buffer:
+            return free_buffer(in);
+        case Kind::clear:
+            return clear(in);
+        case Kind::reset:
+            return reset(in);
+        case Kind::fill:
+            return fill(in);
+        case Kind::write:
+            return write(in);
+        case Kind::write_whole:
+            return write_whole(in);
+        case Kind::read:
+            return read(in);
+        case Kind::copy:
+            return copy(in);
+        case Kind::file:
+            return take_file(in);
+        case Kind::load:
+            return load(in);
+        default:
+            return handle_more(header, in);
+    }
+}
+
+/// What concerns streams, graphs and other ranks.
+Result<> Server::handle_more(const Header& header, ByteReader& in) {
+    switch (header.kind) {
+        case Kind::new_stream:
+            return new_stream(header, in);
+        case Kind::free_stream:
+            return free_stream(header);
+        case Kind::threads:
+            return set_threads(header, in);
+        case Kind::graph:
+            return take_graph(header, in);
+        case Kind::drop_graph:
+            return drop_graph(in);
+        case Kind::watch:
+            return watch(header, in);
+        case Kind::notify:
+            return notify(header, in);
+        case Kind::cancel:
+            return cancel(in);
+        case Kind::measure:
+            return measure(in);
+        case Kind::clock:
+            return tell_time(in);
+        case Kind::trace:
+            return set_tracing(header, in);
+        case Kind::spans:
+            return tell_spans(header, in);
+        default:
+            return failure(Errc::corrupt, "a message of kind ", static_cast<int>(header.kind),
+                           ", which rank 0 does not send");
+    }
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "backends/mpi/pieces.hpp"
+#include "backends/mpi/worker/executor.hpp"
+#include "backends/mpi/worker/loader.hpp"
+#include "backends/mpi/worker/mailbox.hpp"
+#include "backends/mpi/worker/storage.hpp"
+
+namespace heddle::mpi {
+
+struct ServeOptions {
+    int threads = 0;         ///< of CPU devices; 0: one for each core
+    bool is_chosen = false;  ///< see WorkerFacts
+};
+
+/// A worker: does what rank 0 says until that says goodbye or has been silent for three timeouts.
+///
+/// One thread at a time takes in messages (see Driver). What concerns buffers it does itself before
+/// it looks further; what concerns streams it hands to them. All members but those that say so
+/// belong to that thread.
+///
+/// What rank 0 says is checked as if it were hostile. After the first thing that cannot be, the
+/// worker says why and leaves.
+class Server {
+public:
+    Server(Fabric& fabric, const std::vector<ggml_backend_dev_t>& devices,
+           const ServeOptions& options);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    WorkerFacts facts() const;
+
+    /// Returns when it has been said goodbye to; fails with why it left otherwise.
+    Result<> serve();
+
+private:
+    struct Upload {
+        Placed placed;
+        Bytes bytes;
+        std::size_t total = 0;
+    };
+    struct PartOfGraph {
+        Bytes bytes;
+        std::size_t total = 0;
+    };
+    struct StoredGraph {
+        std::shared_ptr<ServedGraph> graph;
+        std::optional<Error> failure;
+    };
+    using Stream = std::shared_ptr<Executor>;
+
+    Result<> wait_for_welcome();
+    void beat();
+    void keep_beating();
+    /// Deals with a message; what cannot be ends the worker.
+    void take(Message message);
+    Result<> handle(Message& message);
+    Result<> handle_batch(ByteView batch);
+    void handle_worker(Message& message);
+    Result<> handle_command(const Header& header, ByteReader& in);
+    Result<> handle_more(const Header& header, ByteReader& in);
+    Result<> handle_of_stream(const Header& header, ByteReader& in, Message& message);
+    bool is_silent() const;
+
+    // Buffers; a failure other than `corrupt` belongs to the device, not to the protocol.
+    Result<> ask_op(ByteReader& in);
+    Result<> ask_size(ByteReader& in);
+    Result<> allocate(ByteReader& in);
+    Result<> free_buffer(ByteReader& in);
+    Result<> clear(ByteReader& in);
+    Result<> reset(ByteReader& in);
+    Result<> fill(ByteReader& in);
+    Result<> write(ByteReader& in);
+    Result<> write_whole(ByteReader& in);
+    Result<> read(ByteReader& in);
+    Result<> copy(ByteReader& in);
+    Result<> take_file(ByteReader& in);
+    Result<> load(ByteReader& in);
+
+    // Streams and graphs.
+    Result<> new_stream(const Header& header, ByteReader& in);
+    Result<> free_stream(const Header& header);
+    Result<> set_threads(const Header& header, ByteReader& in);
+    Result<> take_graph(const Header& header, ByteReader& in);
+    Result<> drop_graph(ByteReader& in);
+    Result<> watch(const Header& header, ByteReader& in);
+    Result<> notify(const Header& header, ByteReader& in);
+    Result<> cancel(ByteReader& in);
+    Result<> measure(ByteReader& in);
+    Result<> tell_time(ByteReader& in);
+    Result<> set_tracing(const Header& header, ByteReader& in);
+    Result<> tell_spans(const Header& header, ByteReader& in);
+    Result<Executor::Job> run_job(const Executor& stream, ByteReader& in);
+    Result<Executor::Job> write_job(ByteReader& in, Message& message);
+    Result<Executor::Job> read_job(ByteReader& in);
+    Result<Executor::Job> copy_job(ByteReader& in);
+    Result<Executor::Job> send_job(ByteReader& in);
+    Result<Executor::Job> receive_job(ByteReader& in);
+    Result<Executor::Job> wait_job(const Executor& stream, ByteReader& in);
+    Result<Executor::Job> await_job(ByteReader& in);
+    Result<Executor::Job> sum_job(ByteReader& in);
+
+    Result<Placed> placed(ByteReader& in);
+    Result<Stream> stream(std::uint32_t number) const;
+    Result<int> other_rank(ByteReader& in) const;
+    Result<std::vector<Record>> records(ByteReader& in) const;
+    Result<std::size_t> device_index(ByteReader& in) const;
+    /// What went wrong with a buffer's content is told by the next graph of its device.
+    void note_failure(std::size_t device, Error error);
+    std::optional<Error> take_failure(std::size_t device);
+    Result<> send_content(std::uint32_t request, const Placed& placed, const Pieces& pieces);
+    /// Until little of what was sent to rank 0 is still here. Fails if the worker leaves first.
+    Result<> make_room();
+
+    Outbox outbox_;
+    Driver driver_{outbox_, [this](Message message) { take(std::move(message)); }};
+    Mailbox mailbox_{outbox_, driver_};
+    const ServeOptions options_;
+    std::vector<std::unique_ptr<ServedDevice>> devices_;
+    Buffers buffers_;
+    ServedFiles files_;
+    Loader loader_;
+    std::map<std::uint32_t, Stream> streams_;
+    std::vector<Stream> retired_;  ///< that still have work
+    std::map<std::uint32_t, StoredGraph> graphs_;
+    std::map<std::uint32_t, PartOfGraph> parts_;
+    std::map<std::uint32_t, Upload> uploads_;
+    std::chrono::milliseconds timeout_{10'000};
+    bool leaves_ = false;
+    Result<> outcome_ = ok();               ///< how it ended; set before the driver stops
+    std::atomic<Clock::time_point> heard_;  ///< of rank 0; for any thread
+    std::atomic<bool> has_streams_{false};  ///< or had some; for any thread
+    std::mutex failures_lock_;
+    std::map<std::size_t, Error> failures_;
+    std::mutex beat_lock_;
+    std::condition_variable beat_stops_;
+    bool stops_ = false;
+    std::thread beat_;
+};
+
+}  // namespace heddle::mpi

@@ -1,0 +1,380 @@
+// What rank 0 asks of streams: each command becomes a job, done in its turn.
+#include <algorithm>
+
+#include "backends/mpi/worker/calls.hpp"
+#include "backends/mpi/worker/server.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+using Job = Executor::Job;
+
+Error failed_call(Errc code) { return {code, heddle_last_error()}; }
+
+Errc code_of(ggml_status status) {
+    return status == GGML_STATUS_ALLOC_FAILED ? Errc::out_of_memory
+           : status == GGML_STATUS_ABORTED    ? Errc::aborted
+                                              : Errc::device;
+}
+
+Result<> compute(ggml_backend_t stream, const ServedGraph& graph,
+                 const std::vector<SharedBuffer>& buffers) {
+    for (const SharedBuffer& buffer : buffers) HEDDLE_TRY(buffer->wait_for_loads());
+    heddle_clear_error();
+    const ggml_status status = ggml_backend_graph_compute_async(stream, graph.c());
+    if (status == GGML_STATUS_SUCCESS) return ok();
+    return failed_call(code_of(status));
+}
+
+}  // namespace
+
+Result<Server::Stream> Server::stream(std::uint32_t number) const {
+    const auto found = streams_.find(number);
+    if (found != streams_.end()) return found->second;
+    return failure(Errc::corrupt, "there is no stream ", number);
+}
+
+Result<int> Server::other_rank(ByteReader& in) const {
+    const auto rank = in.get<std::uint32_t>();
+    if (rank > 0 && rank < static_cast<std::uint32_t>(outbox_.size()) &&
+        rank != static_cast<std::uint32_t>(outbox_.rank())) {
+        return static_cast<int>(rank);
+    }
+    return failure(Errc::corrupt, "rank ", rank, " is no other worker");
+}
+
+// ---- streams -----------------------------------------------------------------------------------
+
+Result<> Server::new_stream(const Header& header, ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(const std::size_t device, device_index(in));
+    if (header.stream == 0 || streams_.contains(header.stream)) {
+        return failure(Errc::corrupt, "stream ", header.stream, " is there already");
+    }
+    heddle_clear_error();
+    ggml_backend_ptr made(ggml_backend_dev_init(devices_[device]->device(), nullptr));
+    if (made == nullptr) {
+        outbox_.answer(request, failed_call(Errc::device));
+        return ok();
+    }
+    streams_[header.stream] =
+        std::make_shared<Executor>(outbox_, driver_, header.stream, device, std::move(made));
+    has_streams_ = true;
+    const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
+    ByteWriter threads;
+    threads.put(options_.threads > 0 ? static_cast<std::int32_t>(options_.threads)
+                                     : static_cast<std::int32_t>(cores));
+    ByteReader again(threads.view());
+    HEDDLE_TRY(set_threads(header, again));
+    outbox_.answer(request, ok());
+    return ok();
+}
+
+/// What is in its queue is done first, while other messages are taken in: it may wait for them.
+Result<> Server::free_stream(const Header& header) {
+    HEDDLE_TRY_ASSIGN(Stream gone, stream(header.stream));
+    streams_.erase(header.stream);
+    gone->retire();
+    retired_.push_back(std::move(gone));
+    std::erase_if(retired_, [](const Stream& each) { return each->has_ended(); });
+    return ok();
+}
+
+Result<> Server::set_threads(const Header& header, ByteReader& in) {
+    const auto count = in.get<std::int32_t>();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    if (!in.finished() || count < 1 || count > 4096) return broken("a number of threads");
+    const auto set =
+        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(devices_[target->device()]->device()),
+            "ggml_backend_set_n_threads"));
+    if (set != nullptr) set(target->stream(), count);
+    return ok();
+}
+
+Result<> Server::watch(const Header& header, ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    target->when_done(header.place, [this, request] { outbox_.answer(request, ok()); });
+    return ok();
+}
+
+Result<> Server::notify(const Header& header, ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
+    const auto tag = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    target->when_done(header.place, [this, rank, tag] {
+        ByteWriter out = begin({.kind = Kind::notice});
+        out.put(tag);
+        outbox_.send(rank, seal(std::move(out)));
+    });
+    return ok();
+}
+
+Result<> Server::cancel(ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
+    mailbox_.cancel(rank);
+    outbox_.forget(rank);
+    return ok();
+}
+
+/// Plays ping-pong with another rank, at once and alone: what MPI itself can do is measured.
+Result<> Server::measure(ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    const auto rank = in.get<std::uint32_t>();
+    const bool begins = in.get<std::uint8_t>() != 0;
+    const std::size_t size = in.get<std::uint32_t>();
+    const auto rounds = in.get<std::uint32_t>();
+    const auto ranks = static_cast<std::uint32_t>(outbox_.size());
+    if (!in.finished() || rank >= ranks || rank == static_cast<std::uint32_t>(outbox_.rank()) ||
+        size == 0 || size > kChunk || rounds == 0 || rounds > kMostRounds) {
+        return broken("a measurement");
+    }
+    const auto seconds =
+        outbox_.ping_pong({static_cast<int>(rank), begins, size, static_cast<int>(rounds)},
+                          Clock::now() + timeout_ / 2);
+    ByteWriter more;
+    more.put(seconds.value_or(0));
+    outbox_.answer(request, ok(), more.view());
+    return ok();
+}
+
+Result<> Server::tell_time(ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    ByteWriter more;
+    more.put(clock_now());
+    outbox_.answer(request, ok(), more.view());
+    return ok();
+}
+
+Result<> Server::set_tracing(const Header& header, ByteReader& in) {
+    const bool on = in.get<std::uint8_t>() != 0;
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    if (!in.finished()) return broken("a wish for spans");
+    target->set_tracing(on);
+    return ok();
+}
+
+Result<> Server::tell_spans(const Header& header, ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    ByteWriter more;
+    put_spans(more, target->spans());
+    outbox_.answer(request, ok(), more.view());
+    return ok();
+}
+
+// ---- graphs ------------------------------------------------------------------------------------
+
+Result<> Server::take_graph(const Header& header, ByteReader& in) {
+    const auto number = in.get<std::uint32_t>();
+    const std::size_t total = in.get<std::uint32_t>();
+    const ByteView part = in.rest();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    PartOfGraph& parts = parts_[number];
+    if (parts.total == 0) parts.total = total;
+    if (!in.ok() || total > kLongestGraph || parts.total != total || graphs_.contains(number) ||
+        part.size() > total - parts.bytes.size()) {
+        return broken("a graph");
+    }
+    parts.bytes.insert(parts.bytes.end(), part.begin(), part.end());
+    if (parts.bytes.size() < total) return ok();
+    ByteReader whole(parts.bytes);
+    HEDDLE_TRY_ASSIGN(const GraphRecords records, get_graph(whole));
+    parts_.erase(number);
+    auto made = ServedGraph::make(records, buffers_, *devices_[target->device()]);
+    if (!made && made.error().code == Errc::corrupt) return std::move(made).error();
+    StoredGraph& stored = graphs_[number];
+    if (made) {
+        stored.graph = *std::move(made);
+    } else {
+        stored.failure = std::move(made).error();
+    }
+    return ok();
+}
+
+Result<> Server::drop_graph(ByteReader& in) {
+    const auto number = in.get<std::uint32_t>();
+    if (graphs_.erase(number) == 1) return ok();
+    return failure(Errc::corrupt, "there is no graph ", number);
+}
+
+// ---- jobs --------------------------------------------------------------------------------------
+
+Result<> Server::handle_of_stream(const Header& header, ByteReader& in, Message& message) {
+    const std::size_t bytes = message.bytes.size();
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    auto made = [&]() -> Result<Job> {
+        switch (header.kind) {
+            case Kind::run:
+                return run_job(*target, in);
+            case Kind::stream_write:
+                return write_job(in, message);
+            case Kind::stream_read:
+                return read_job(in);
+            case Kind::stream_copy:
+                return copy_job(in);
+            case Kind::send:
+                return send_job(in);
+            case Kind::receive:
+                return receive_job(in);
+            case Kind::wait:
+                return wait_job(*target, in);
+            case Kind::await:
+                return await_job(in);
+            case Kind::sum:
+                return sum_job(in);
+            case Kind::fence:
+                return Job{};
+            default:
+                return Job{.resumes = true};
+        }
+    }();
+    if (!made) return std::move(made).error();
+    made->place = header.place;
+    made->bytes = bytes;
+    made->kind = header.kind;
+    target->submit(*std::move(made));
+    return ok();
+}
+
+Result<Job> Server::run_job(const Executor& stream, ByteReader& in) {
+    const auto number = in.get<std::uint32_t>();
+    const auto found = graphs_.find(number);
+    if (!in.finished() || found == graphs_.end()) {
+        return failure(Errc::corrupt, "there is no graph ", number);
+    }
+    const StoredGraph& stored = found->second;
+    auto held =
+        stored.failure ? Result<std::vector<SharedBuffer>>(*stored.failure) : stored.graph->hold();
+    if (auto before = take_failure(stream.device())) held = *std::move(before);
+    const ggml_backend_t device = stream.stream();
+    return Job{.run = [device, graph = stored.graph, held = std::move(held)]() -> Result<> {
+                   if (!held) return held.error();
+                   return compute(device, *graph, *held);
+               },
+               .runs_on = true};
+}
+
+/// The job keeps the message: its content is not copied.
+Result<Job> Server::write_job(ByteReader& in, Message& message) {
+    HEDDLE_TRY_ASSIGN(Placed target, placed(in));
+    HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(target.tensor)));
+    const ByteView content = in.rest();
+    if (content.size() != pieces.size * pieces.count) return broken("a tensor");
+    auto bytes = std::make_shared<Bytes>(std::move(message.bytes));
+    return Job{.run = [target = std::move(target), pieces, content, bytes]() mutable {
+        return reported([&] {
+            ggml_backend_tensor_set_2d(&target.tensor, content.data(), pieces.offset, pieces.size,
+                                       pieces.count, pieces.tensor_stride, pieces.host_stride);
+        });
+    }};
+}
+
+Result<Job> Server::read_job(ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(Placed source, placed(in));
+    HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(source.tensor)));
+    if (!in.finished()) return broken("a request to read");
+    return Job{.run = [this, request, source = std::move(source), pieces] {
+        return send_content(request, source, pieces);
+    }};
+}
+
+Result<Job> Server::copy_job(ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(Placed from, placed(in));
+    HEDDLE_TRY_ASSIGN(Placed to, placed(in));
+    if (!in.finished() || !same_layout(from.tensor, to.tensor)) return broken("a copy");
+    return Job{.run = [from = std::move(from), to = std::move(to)]() mutable -> Result<> {
+        HEDDLE_TRY(from.buffer->wait_for_loads());
+        return reported([&] { ggml_backend_tensor_copy(&from.tensor, &to.tensor); });
+    }};
+}
+
+Result<Job> Server::send_job(ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
+    const auto tag = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(Placed source, placed(in));
+    if (!in.finished()) return broken("a transfer");
+    const auto send_all = [this, rank, tag, source = std::move(source)]() -> Result<> {
+        HEDDLE_TRY(source.buffer->wait_for_loads());
+        const std::size_t total = byte_size(source.tensor);
+        for (std::size_t sent = 0; sent < total; sent += kChunk) {
+            const auto read = [&](std::span<std::byte> part) {
+                return reported([&] {
+                    ggml_backend_tensor_get(&source.tensor, part.data(), sent, part.size());
+                });
+            };
+            HEDDLE_TRY(mailbox_.send_chunk(rank, tag, sent, std::min(kChunk, total - sent), read));
+        }
+        return ok();
+    };
+    return Job{
+        .run =
+            [this, rank, tag, send_all] {
+                auto sent = send_all();
+                if (!sent) mailbox_.send_failure(rank, tag, sent.error());
+                mailbox_.end_sending(rank, tag);
+                return sent;
+            },
+        .skip = [this, rank, tag](const Error& error) { mailbox_.send_failure(rank, tag, error); },
+        .transfer = tag};
+}
+
+Result<Job> Server::receive_job(ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
+    const auto tag = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(Placed target, placed(in));
+    if (!in.finished()) return broken("a transfer");
+    auto receive_all = [this, rank, tag, target = std::move(target)]() mutable -> Result<> {
+        const std::size_t total = byte_size(target.tensor);
+        for (std::size_t done = 0; done < total;) {
+            HEDDLE_TRY_ASSIGN(const Mailbox::Chunk chunk, mailbox_.next_chunk(rank, tag));
+            if (chunk.offset != done || chunk.bytes.empty() || chunk.bytes.size() > total - done) {
+                return failure(Errc::device, "rank ", rank, " sent ", chunk.bytes.size(),
+                               " bytes for place ", chunk.offset, ", not for ", done);
+            }
+            HEDDLE_TRY(reported([&] {
+                ggml_backend_tensor_set(&target.tensor, chunk.bytes.data(), done,
+                                        chunk.bytes.size());
+            }));
+            done += chunk.bytes.size();
+        }
+        return ok();
+    };
+    return Job{.run =
+                   [this, rank, tag, receive_all]() mutable {
+                       auto received = receive_all();
+                       mailbox_.end_transfer(rank, tag, received.has_value());
+                       return received;
+                   },
+               .skip = [this, rank, tag](const Error&) { mailbox_.end_transfer(rank, tag, false); },
+               .transfer = tag};
+}
+
+Result<Job> Server::wait_job(const Executor& waiting, ByteReader& in) {
+    const auto number = in.get<std::uint32_t>();
+    const auto place = in.get<std::uint64_t>();
+    if (!in.finished()) return broken("a wait");
+    if (number == waiting.number()) return failure(Errc::corrupt, "a stream waits for itself");
+    auto target = stream(number);
+    if (!target) {
+        const auto freed = std::ranges::find(retired_, number, &Executor::number);
+        if (freed == retired_.end()) return Job{};  // freed, and has done everything
+        target = *freed;
+    }
+    return Job{.run = [other = *std::move(target), place] {
+        other->wait_for(place);
+        return ok();
+    }};
+}
+
+Result<Job> Server::await_job(ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
+    const auto tag = in.get<std::uint32_t>();
+    if (!in.finished()) return broken("a wait");
+    return Job{.run = [this, rank, tag] { return mailbox_.wait_for_notice(rank, tag); },
+               .skip = [this, rank, tag](const Error&) { mailbox_.forget_notice(rank, tag); }};
+}
+
+}  // namespace heddle::mpi
