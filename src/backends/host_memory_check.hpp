@@ -32,7 +32,7 @@ public:
             return text(what, " is not inside its buffer of ", host->size, " bytes");
         }
         return text(what, " is in memory of type ", ggml_backend_buffer_name(buffer),
-                    ", which the processor cannot read");
+                    ", which the CPU cannot read");
     }
 
 private:

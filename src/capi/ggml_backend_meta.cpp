@@ -18,9 +18,9 @@ bool wants_talk() {
     return level != nullptr && std::atoi(level) > 0;
 }
 
-Result<const meta::Crew*> crew_of(ggml_backend_t stream, std::string_view function) {
+Result<const meta::StreamGroup*> group_of(ggml_backend_t stream, std::string_view function) {
     HEDDLE_TRY(require(stream, function, "the backend"));
-    if (const meta::JoinedStream* const joined = meta::joined(stream)) return &joined->crew();
+    if (const meta::JoinedStream* const joined = meta::joined(stream)) return &joined->group();
     return invalid(function, ": the backend is none over several devices");
 }
 
@@ -59,17 +59,18 @@ bool ggml_backend_buft_is_meta(ggml_backend_buffer_type_t buft) {
 
 size_t ggml_backend_meta_n_backends(ggml_backend_t meta_backend) {
     return capi::made([&]() -> Result<std::size_t> {
-        HEDDLE_TRY_ASSIGN(const meta::Crew* const crew,
-                          crew_of(meta_backend, "number of joined backends"));
-        return crew->size();
+        HEDDLE_TRY_ASSIGN(const meta::StreamGroup* const group,
+                          group_of(meta_backend, "number of joined backends"));
+        return group->size();
     });
 }
 
 ggml_backend_t ggml_backend_meta_simple_backend(ggml_backend_t meta_backend, size_t index) {
     return capi::made([&]() -> Result<Stream*> {
-        HEDDLE_TRY_ASSIGN(const meta::Crew* const crew, crew_of(meta_backend, "joined backend"));
-        if (index < crew->size()) return crew->streams()[index];
-        return invalid("joined backend: number ", index, " of ", crew->size());
+        HEDDLE_TRY_ASSIGN(const meta::StreamGroup* const group,
+                          group_of(meta_backend, "joined backend"));
+        if (index < group->size()) return group->streams()[index];
+        return invalid("joined backend: number ", index, " of ", group->size());
     });
 }
 

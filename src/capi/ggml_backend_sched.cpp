@@ -97,7 +97,7 @@ ggml_backend_buffer_type_t ggml_backend_sched_get_buffer_type(ggml_backend_sched
     return capi::made([&]() -> Result<BufferType*> {
         HEDDLE_TRY(require_both(sched, backend, "buffer type of a stream", "the stream"));
         const sched::RunnerId runner = sched->team().find(backend);
-        if (runner == sched::kNobody) {
+        if (runner == sched::kNoRunner) {
             return invalid("buffer type of a stream: ", ggml_backend_name(backend),
                            " is not one of the scheduler's");
         }

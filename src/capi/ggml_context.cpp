@@ -120,7 +120,7 @@ ggml_tensor* ggml_get_next_tensor(const ggml_context*, ggml_tensor* tensor) {
     return of(tensor, __func__, next_tensor);
 }
 ggml_tensor* ggml_get_tensor(ggml_context* ctx, const char* name) {
-    if (name == nullptr) return nullptr;  // nobody is called so
+    if (name == nullptr) return nullptr;  // no tensor is called so
     return of(ctx, __func__, [&](const Context& c) { return find_tensor(c, name); });
 }
 
@@ -166,7 +166,7 @@ void ggml_set_input(ggml_tensor* tensor) {
 
 void ggml_set_output(ggml_tensor* tensor) {
     if (is_null(tensor, __func__, "the tensor")) return;
-    // Whoever keeps a view keeps what it looks into.
+    // A view that is kept keeps the tensor it is a view of.
     for (; tensor != nullptr; tensor = tensor->view_src) tensor->flags |= GGML_TENSOR_FLAG_OUTPUT;
 }
 

@@ -246,7 +246,7 @@ public:
         });
     }
 
-    /// Whether nobody outside misses the nodes that would not be written.
+    /// Whether nothing outside reads the nodes that would not be written.
     bool is_closed() const {
         return std::all_of(indices_.begin(), indices_.end(), [&](int index) {
             if (std::find(outputs_.begin(), outputs_.end(), index) != outputs_.end()) return true;

@@ -14,7 +14,7 @@ using capi::require;
 
 namespace {
 
-/// What a device or the machine could not do, or somebody asked to stop, is no mistake of the
+/// What a device or the machine could not do, or a callback asked to stop, is no mistake of the
 /// caller: the sentence stays, and the program goes on.
 void settle(const Error& error) noexcept {
     const bool is_mistake = error.code != Errc::device && error.code != Errc::out_of_memory &&

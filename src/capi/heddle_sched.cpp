@@ -142,7 +142,7 @@ bool heddle_sched_is_left_out(ggml_backend_sched_t sched, ggml_backend_t backend
         HEDDLE_TRY(require(sched, "left out", "the scheduler"));
         HEDDLE_TRY(require(backend, "left out", "the stream"));
         const sched::RunnerId runner = sched->team().find(backend);
-        if (runner == sched::kNobody) {
+        if (runner == sched::kNoRunner) {
             return invalid("scheduler: left out: the stream is none of its own");
         }
         return !sched->team()[runner].available;

@@ -250,7 +250,7 @@ TEST(BackendClasses, DevicesDescribeThemselvesFromWhatTheyHave) {
     EXPECT_FALSE(full.handle()->iface.supports_buft(full.handle(), small.buffer_type()));
 }
 
-TEST(BackendClasses, NodesThatOnlyDescribeAreSupportedEverywhere) {
+TEST(BackendClasses, ViewsAreSupportedEverywhere) {
     const CaughtLog log;
     SmallDevice device;
     ggml_tensor node{};

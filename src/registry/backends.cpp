@@ -10,94 +10,25 @@
 #include <new>
 
 #include "core/log.hpp"
+#include "registry/backend_list.hpp"
+#include "registry/launcher.hpp"
 #include "registry/search.hpp"
 #include "registry/trial.hpp"
-
-// Each backend library has one such function. Those that this build was not linked with are
-// declared and never called.
-extern "C" {
-ggml_backend_reg_t ggml_backend_cuda_reg(void);
-ggml_backend_reg_t ggml_backend_metal_reg(void);
-ggml_backend_reg_t ggml_backend_sycl_reg(void);
-ggml_backend_reg_t ggml_backend_vk_reg(void);
-ggml_backend_reg_t ggml_backend_webgpu_reg(void);
-ggml_backend_reg_t ggml_backend_zdnn_reg(void);
-ggml_backend_reg_t ggml_backend_virtgpu_reg(void);
-ggml_backend_reg_t ggml_backend_opencl_reg(void);
-ggml_backend_reg_t ggml_backend_zendnn_reg(void);
-ggml_backend_reg_t ggml_backend_hexagon_reg(void);
-ggml_backend_reg_t ggml_backend_cann_reg(void);
-ggml_backend_reg_t ggml_backend_rpc_reg(void);
-ggml_backend_reg_t ggml_backend_openvino_reg(void);
-ggml_backend_reg_t ggml_backend_et_reg(void);
-ggml_backend_reg_t ggml_backend_cpu_reg(void);
-}
 
 namespace heddle {
 namespace {
 
-/// A backend that is part of this build.
-struct BuiltIn {
-    ggml_backend_reg_t (*registration)(void);
-    const char* switched_off_by = nullptr;  ///< environment variable; set to anything
-    bool is_always_there = false;           ///< it fails for want of memory only
-};
-
-/// In the order in which they are registered: "the first device of a kind" and the placement of
-/// weights go by it, so the processor comes last. The empty row lets a build without any compile.
-constexpr BuiltIn kBuiltIn[] = {
-#ifdef GGML_USE_CUDA
-    {ggml_backend_cuda_reg},
-#endif
-#ifdef GGML_USE_METAL
-    {ggml_backend_metal_reg},
-#endif
-#ifdef GGML_USE_SYCL
-    {ggml_backend_sycl_reg},
-#endif
-#ifdef GGML_USE_VULKAN
-    {ggml_backend_vk_reg, "GGML_DISABLE_VULKAN"},
-#endif
-#ifdef GGML_USE_WEBGPU
-    {ggml_backend_webgpu_reg},
-#endif
-#ifdef GGML_USE_ZDNN
-    {ggml_backend_zdnn_reg},
-#endif
-#ifdef GGML_USE_VIRTGPU
-    {ggml_backend_virtgpu_reg},
-#endif
-#ifdef GGML_USE_OPENCL
-    {ggml_backend_opencl_reg},
-#endif
-#ifdef GGML_USE_ZENDNN
-    {ggml_backend_zendnn_reg},
-#endif
-#ifdef GGML_USE_HEXAGON
-    {ggml_backend_hexagon_reg},
-#endif
-#ifdef GGML_USE_CANN
-    {ggml_backend_cann_reg},
-#endif
-#ifdef GGML_USE_RPC
-    {ggml_backend_rpc_reg},
-#endif
-#ifdef GGML_USE_OPENVINO
-    {ggml_backend_openvino_reg},
-#endif
-#ifdef GGML_USE_ET
-    {ggml_backend_et_reg},
-#endif
-#ifdef GGML_USE_CPU
-    {ggml_backend_cpu_reg, nullptr, true},
-#endif
-    {nullptr},
-};
+bool is_switched_off(const KnownBackend& backend) {
+    return backend.switched_off_by != nullptr && std::getenv(backend.switched_off_by) != nullptr;
+}
 
 /// A plug-in that was built with this library lies where those are put, under its name.
 bool is_ours(const std::filesystem::path& path) {
-    const auto names = OnDemand::names();
-    if (std::find(names.begin(), names.end(), plugin_name_in(path)) == names.end()) return false;
+    const std::string name = plugin_name_in(path);
+    const auto is_it = [&](const KnownBackend& backend) {
+        return backend.is_built && backend.loading != Loading::built_in && backend.name == name;
+    };
+    if (std::ranges::none_of(known_backends(), is_it)) return false;
     auto directories = plugin_directories();
     directories.push_back(own_directory());
     return std::any_of(directories.begin(), directories.end(), [&](const auto& directory) {
@@ -106,7 +37,21 @@ bool is_ours(const std::filesystem::path& path) {
     });
 }
 
-/// Loads what HEDDLE_BACKENDS asks for, once. Others wait until that is done; a plug-in that looks
+/// The plug-ins that the environment asks for, and which variable does.
+std::vector<std::pair<const char*, std::string>> requests_of_environment() {
+    const auto variable = [](const char* name) {
+        const char* const text = std::getenv(name);
+        return std::string(text != nullptr ? text : "");
+    };
+    std::vector<std::pair<const char*, std::string>> requests;
+    for (std::string& request : OnDemand::split(variable("HEDDLE_BACKENDS"))) {
+        requests.emplace_back("HEDDLE_BACKENDS", std::move(request));
+    }
+    if (wants_mpi(variable)) requests.emplace_back("going on without other machines", "mpi");
+    return requests;
+}
+
+/// Loads what the environment asks for, once. Others wait until that is done; a plug-in that looks
 /// into the registry while it starts sees what is there so far.
 void load_requested(Backends& backends) {
     enum class State { not_yet, under_way, done };
@@ -115,13 +60,11 @@ void load_requested(Backends& backends) {
     static std::recursive_mutex mutex;
     const std::lock_guard lock(mutex);
     if (state != State::not_yet) return;
-    const char* list = std::getenv("HEDDLE_BACKENDS");
-    const auto requests = OnDemand::split(list != nullptr ? list : "");
     state = State::under_way;
-    for (const std::string& request : requests) {
+    for (const auto& [origin, request] : requests_of_environment()) {
         const auto answer = backends.on_demand.fulfil(request, on_demand_directories());
         if (answer) continue;
-        log_line(GGML_LOG_LEVEL_WARN, "HEDDLE_BACKENDS: ", answer.error().message);
+        log_line(GGML_LOG_LEVEL_WARN, origin, ": ", answer.error().message);
     }
     state = State::done;
 }
@@ -156,13 +99,20 @@ std::vector<std::filesystem::path> on_demand_directories() {
     return directories;
 }
 
+std::vector<std::string_view> wanted_plugins() {
+    std::vector<std::string_view> names;
+    for (const KnownBackend& known : known_backends()) {
+        if (known.loading == Loading::request || is_switched_off(known)) continue;
+        names.push_back(known.name);
+    }
+    return names;
+}
+
 void register_built_in(Backends& backends) {
-    for (const BuiltIn& built_in : kBuiltIn) {
-        if (built_in.registration == nullptr) continue;
-        if (built_in.switched_off_by && std::getenv(built_in.switched_off_by)) continue;
-        const ggml_backend_reg_t registration = built_in.registration();
-        if (registration == nullptr && built_in.is_always_there) throw std::bad_alloc();
-        if (registration == nullptr) continue;  // it has said why
+    for (const KnownBackend& known : known_backends()) {
+        if (known.registration == nullptr || is_switched_off(known)) continue;
+        const ggml_backend_reg_t registration = known.registration();
+        if (registration == nullptr) throw std::bad_alloc();  // nothing else can be wrong
         backends.registry.add(registration);
         backends.report.note({{},
                               std::string(name_of(registration)),

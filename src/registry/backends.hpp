@@ -31,7 +31,11 @@ struct Backends {
 /// asks for. It is never destroyed: threads of backends may run until the very end.
 Backends& backends();
 
-/// Registers the backends this library was linked with, accelerators before the processor.
+/// Names of the plug-ins to look for, in order: all but those on request and those that the
+/// environment switches off.
+std::vector<std::string_view> wanted_plugins();
+
+/// Registers the backends this library was linked with, accelerators before the CPU.
 void register_built_in(Backends& backends);
 
 /// What was found, loaded and rejected so far, and why.

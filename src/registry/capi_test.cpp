@@ -24,7 +24,7 @@ heddle_plugin_info info_of(const std::string& path) {
     return {};
 }
 
-TEST(RegistryApi, BuiltInBackendsAreThereWithTheProcessorLast) {
+TEST(RegistryApi, BuiltInBackendsAreThereWithTheCpuLast) {
     size_t built_in = 0;
     heddle_plugin_info info{};
     for (size_t i = 0; heddle_plugin_get(i, &info, sizeof info); ++i) {
@@ -64,7 +64,7 @@ TEST(RegistryApi, StartsStreamsByName) {
     ASSERT_NE(stream, nullptr);
     EXPECT_STREQ(ggml_backend_name(stream), "good0");
     ggml_backend_free(stream);
-    EXPECT_EQ(ggml_backend_init_by_name("nobody", nullptr), nullptr);
+    EXPECT_EQ(ggml_backend_init_by_name("nothing", nullptr), nullptr);
     EXPECT_EQ(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_META, nullptr), nullptr);
     ggml_backend_unload(loaded);
 }
@@ -79,7 +79,7 @@ TEST(RegistryApi, FailuresAreNullAndASentence) {
     EXPECT_EQ(ggml_backend_reg_get(9999), nullptr);
     EXPECT_EQ(ggml_backend_dev_by_name(nullptr), nullptr);
     heddle_clear_error();
-    EXPECT_EQ(ggml_backend_dev_by_name("nobody"), nullptr);  // a question, not a failure
+    EXPECT_EQ(ggml_backend_dev_by_name("nothing"), nullptr);  // a question, not a failure
     EXPECT_STREQ(heddle_last_error(), "");
     ggml_backend_register(nullptr);
     ggml_backend_device_register(nullptr);
@@ -98,6 +98,19 @@ TEST(RegistryApi, LoadsADirectoryAndTheFileNamedInTheEnvironment) {
     EXPECT_NE(other, nullptr);
     ggml_backend_unload(good);
     ggml_backend_unload(other);
+}
+
+TEST(RegistryApi, DoesNotLookForWhatTheEnvironmentSwitchesOff) {
+    const Directory directory;
+    directory.put("good", "libggml-vulkan.so");
+    setenv("GGML_DISABLE_VULKAN", "", 1);
+    ggml_backend_load_all_from_path(directory.path().c_str());
+    unsetenv("GGML_DISABLE_VULKAN");
+    EXPECT_EQ(ggml_backend_reg_by_name("good"), nullptr);
+    ggml_backend_load_all_from_path(directory.path().c_str());
+    const ggml_backend_reg_t good = ggml_backend_reg_by_name("good");
+    EXPECT_NE(good, nullptr);
+    ggml_backend_unload(good);
 }
 
 TEST(RegistryApi, LoadsEveryFileOfAListButTheBrokenOnes) {

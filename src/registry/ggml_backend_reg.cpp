@@ -14,6 +14,7 @@
 #include "ggml-backend-dl.h"
 #include "ggml-backend.h"
 #include "heddle/plugins.h"
+#include "registry/backend_list.hpp"
 #include "registry/backends.hpp"
 #include "registry/search.hpp"
 #include "registry/table_check.hpp"
@@ -180,10 +181,12 @@ void ggml_backend_load_all_from_path(const char* dir_path) {
         const auto directories = dir_path != nullptr ? std::vector<std::filesystem::path>{dir_path}
                                                      : default_search_directories();
         Loader& loader = backends().loader;
-        loader.load_all(directories);
+        loader.load_all(wanted_plugins(), directories);
         if (dir_path == nullptr) loader.load_others(plugin_directories());
         const auto on_request = dir_path != nullptr ? directories : on_demand_directories();
-        for (std::string_view name : OnDemand::names()) loader.note_on_request(name, on_request);
+        for (std::string_view name : plugins_on_request()) {
+            loader.note_on_request(name, on_request);
+        }
         if (const char* more = secure_getenv("GGML_BACKEND_PATH")) load_named_files(more);
         return ok();
     });

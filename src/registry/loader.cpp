@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <new>
 #include <optional>
@@ -12,7 +11,7 @@
 
 #include "core/log.hpp"
 #include "heddle/backend/guard.hpp"
-#include "registry/on_demand.hpp"
+#include "registry/backend_list.hpp"
 #include "registry/search.hpp"
 #include "registry/table_check.hpp"
 #include "registry/trial.hpp"
@@ -36,11 +35,6 @@ struct Loader::Candidate {
 };
 
 namespace {
-
-/// BLAS is loaded on request.
-constexpr std::array<std::string_view, 14> kPluginNames{
-    "zendnn", "cann",    "cuda",   "hip",     "metal", "rpc",      "sycl",
-    "vulkan", "virtgpu", "opencl", "hexagon", "musa",  "openvino", "cpu"};
 
 /// Calls into a plug-in; what it throws is an error.
 template <class Function>
@@ -74,9 +68,7 @@ bool is_or_varies(std::string_view name, std::string_view known) {
 /// linked with.
 bool is_known(std::string_view name) {
     const auto same = [&](std::string_view known) { return is_or_varies(name, known); };
-    const auto on_demand = OnDemand::names();
-    return name == "base" || std::any_of(kPluginNames.begin(), kPluginNames.end(), same) ||
-           std::any_of(on_demand.begin(), on_demand.end(), same);
+    return name == "base" || std::ranges::any_of(known_backends(), same, &KnownBackend::name);
 }
 
 /// Whether the file is in this process.
@@ -87,8 +79,6 @@ bool is_open(const fs::path& path) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> plugin_names() { return kPluginNames; }
 
 /// One file is tried once, unless it has changed since: a plug-in that hangs costs its time once.
 Result<> Loader::pass_trial(const fs::path& path) {
@@ -119,8 +109,8 @@ Result<Loader::Candidate> Loader::open(const fs::path& path) {
     return candidate;
 }
 
-/// Starts a plug-in that is open and registers it. One that nobody asked for by name is turned away
-/// if its name is taken: two devices called "CPU" help nobody.
+/// Starts a plug-in that is open and registers it. One that was not asked for by name is declined
+/// if its name is taken: two devices called "CPU" could not be told apart.
 Result<ggml_backend_reg_t> Loader::start(Candidate& candidate, bool asked_for) {
     auto* init = candidate.library->function<ggml_backend_reg_t()>("ggml_backend_init");
     if (init == nullptr) {
@@ -262,8 +252,8 @@ ggml_backend_reg_t Loader::load_best(std::string_view name, Directories director
     return nullptr;
 }
 
-void Loader::load_all(Directories directories) {
-    for (std::string_view name : kPluginNames) load_best(name, directories);
+void Loader::load_all(std::span<const std::string_view> names, Directories directories) {
+    for (std::string_view name : names) load_best(name, directories);
 }
 
 void Loader::load_others(Directories directories) {

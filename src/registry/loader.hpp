@@ -48,20 +48,20 @@ public:
     Loader(Registry& registry, PluginReport& report, CountBuffers count_buffers = nullptr)
         : Loader(registry, report, count_buffers, Trials()) {}
 
-    /// Loads one file because somebody named it, unless somebody else could have put it there. A
+    /// Loads one file that was named, unless another user could have put it there. A
     /// plug-in that is loaded already gives the same registration again.
     Result<ggml_backend_reg_t> load(const std::filesystem::path& path);
 
     /// Loads the best variant of the plug-in `name` that `directories` have: the one with the
     /// highest score, else the first file without variants. Gives null if there is none, or none
-    /// that works. Files that somebody else could have put there are passed over.
+    /// that works. Files that another user could have put there are passed over.
     ggml_backend_reg_t load_best(std::string_view name, Directories directories);
 
-    /// `load_best` for every plug-in with a well-known name, accelerators before the processor.
-    void load_all(Directories directories);
+    /// `load_best` for each of these names.
+    void load_all(std::span<const std::string_view> names, Directories directories);
 
-    /// Loads every plug-in of `directories` that has no name `load_all` knows, in the order of
-    /// names.
+    /// Loads every plug-in of `directories` that has no name of the list of backends, in the order
+    /// of names.
     void load_others(Directories directories);
 
     /// Notes where the plug-in `name`, which is loaded on request, would come from.
@@ -103,8 +103,5 @@ private:
     std::map<std::filesystem::path, Verdict> verdicts_;
     std::recursive_mutex mutex_;
 };
-
-/// Short names of the plug-ins that load_all looks for, in its order.
-std::span<const std::string_view> plugin_names();
 
 }  // namespace heddle

@@ -1,26 +1,24 @@
 #include "registry/on_demand.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "heddle/heddle.h"
+#include "registry/backend_list.hpp"
 
 namespace heddle {
 namespace {
-
-/// Short names of these plug-ins: one more is one more entry. Only they are loaded by a lookup: a
-/// mistyped device name must not make the library run code from some file.
-constexpr std::array<std::string_view, 2> kNames{"blas", "sim"};
 
 std::string_view plugin_part(std::string_view request) {
     return request.substr(0, request.find(':'));
 }
 
+/// Only plug-ins of the list are loaded by a lookup: a mistyped device name must not make the
+/// library run code from some file.
 std::string_view name_in_list(std::string_view request) {
-    const auto known = std::find_if(kNames.begin(), kNames.end(), [&](std::string_view name) {
-        return same_name(name, plugin_part(request));
-    });
-    return known != kNames.end() ? *known : std::string_view{};
+    const auto names = plugins_on_request();
+    const auto known = std::ranges::find_if(
+        names, [&](std::string_view name) { return same_name(name, plugin_part(request)); });
+    return known != names.end() ? *known : std::string_view{};
 }
 
 bool knows(const Registry::Picture& picture, ggml_backend_reg_t registration) {
@@ -30,8 +28,6 @@ bool knows(const Registry::Picture& picture, ggml_backend_reg_t registration) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> OnDemand::names() { return kNames; }
 
 std::vector<std::string> OnDemand::split(std::string_view list) {
     std::vector<std::string> requests;

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +28,6 @@ public:
         ggml_backend_reg_t registration = nullptr;
         ggml_backend_dev_t device = nullptr;  ///< the first that the request brought about
     };
-
-    /// Short names of these plug-ins.
-    static std::span<const std::string_view> names();
 
     /// Whether a name is a request for such a plug-in.
     static bool is_request(std::string_view name);

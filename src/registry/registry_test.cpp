@@ -53,11 +53,11 @@ TEST(Registry, FindsNamesInAnyCaseButOnlyWhole) {
 
 TEST(Registry, GivesTheFirstDeviceOfAKind) {
     FakeBackend accelerators("X", 2, GGML_BACKEND_DEVICE_TYPE_ACCEL);
-    FakeBackend processors("P", 2, GGML_BACKEND_DEVICE_TYPE_CPU);
+    FakeBackend cpus("P", 2, GGML_BACKEND_DEVICE_TYPE_CPU);
     Registry registry;
     registry.add(accelerators.handle());
-    registry.add(processors.handle());
-    EXPECT_EQ(registry.find_device(GGML_BACKEND_DEVICE_TYPE_CPU), processors.device(0));
+    registry.add(cpus.handle());
+    EXPECT_EQ(registry.find_device(GGML_BACKEND_DEVICE_TYPE_CPU), cpus.device(0));
     EXPECT_EQ(registry.find_device(GGML_BACKEND_DEVICE_TYPE_GPU), nullptr);
 }
 

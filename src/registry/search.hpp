@@ -12,7 +12,7 @@ namespace heddle {
 /// us.
 std::vector<std::filesystem::path> plugin_directories();
 
-/// Where plug-ins are looked for if nobody says where: `plugin_directories()` and the program's
+/// Where plug-ins are looked for if no directory is given: `plugin_directories()` and the program's
 /// own. Not the current one: who unpacks an archive and works there has not chosen to run what is
 /// in it. Those that cannot be found out are left out.
 std::vector<std::filesystem::path> default_search_directories();

@@ -211,7 +211,7 @@ private:
         int status = 0;
         const pid_t ended = waitpid(id_, &status, WNOHANG);
         if (ended == id_) status_ = status;
-        is_gone_ |= ended == id_ || (ended < 0 && errno == ECHILD);  // reaped by somebody else
+        is_gone_ |= ended == id_ || (ended < 0 && errno == ECHILD);  // reaped elsewhere
         return is_gone_;
     }
 

@@ -25,7 +25,7 @@ inline constexpr std::chrono::seconds kTrialLimit{60};
 /// stays held; a plug-in that wants it hangs, which the limit ends. So programs should load
 /// plug-ins before they start threads, as most do.
 ///
-/// The child has default signal actions, no core file, nothing to read, writes to nobody, runs
+/// The child has default signal actions, no core file, nothing to read, writes nowhere, runs
 /// none of the program's exit handlers, and dies with its parent. The program gets one SIGCHLD;
 /// if it reaps every child itself, the sentence lacks the cause.
 Result<> try_loading(const std::filesystem::path& path, std::chrono::milliseconds limit);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "registry/backend_list.hpp"
 #include "registry/loader.hpp"
 #include "registry/test_support.hpp"
 
@@ -107,7 +108,7 @@ TEST_F(LoaderWithTrials, RejectsWhatWouldEndTheProcessAndLoadsTheRest) {
     const auto hanging = directory_.put("hanging", "libggml-rpc.so");
     directory_.put("good", "libggml-vulkan.so");
     const std::vector<fs::path> directories{directory_.path()};
-    loader_.load_all(directories);
+    loader_.load_all(plugins_found(), directories);
     EXPECT_NE(registry_.find_registration("good"), nullptr);
     EXPECT_EQ(registry_.picture()->entries.size(), 1u);
     for (const PluginRecord& record : report_.records()) {

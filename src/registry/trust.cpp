@@ -32,7 +32,7 @@ std::string objection(const fs::path& path) {
         return text(path.native(), " belongs to user ", status.st_uid,
                     ", neither to the user of this process nor to the administrator");
     }
-    // In a directory with the sticky bit nobody can replace the files of others.
+    // In a directory with the sticky bit no user can replace the files of others.
     if (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) return {};
     if ((status.st_mode & S_IWOTH) != 0) return text(path.native(), " can be written by everybody");
     if ((status.st_mode & S_IWGRP) != 0 && !is_own_group(status.st_gid)) {

@@ -60,7 +60,7 @@ inline const char* name_of(Buffer& buffer) { return name_of(*buffer.buft); }
 /// that write through the data pointers of host buffers. Any thread may ask.
 std::uint64_t write_generation(const Buffer& buffer);
 
-/// Called after a write has been made or queued, so that whoever read the old number reads again.
+/// Called after a write has been made or queued, so that a reader with the old number reads again.
 void note_write(Buffer& buffer);
 
 }  // namespace heddle

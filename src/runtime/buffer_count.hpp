@@ -5,7 +5,7 @@
 
 namespace heddle {
 
-/// One more buffer of `type`. Gives whom it was counted for; null if nobody offers the type.
+/// One more buffer of `type`. Gives what it was counted for; null if no device offers the type.
 Registration* count_buffer(BufferType& type) noexcept;
 
 /// One less, of those counted for `registration`; null is allowed.

@@ -42,7 +42,7 @@ bool is_host(BufferType& type) {
 }
 
 Device* device_of(BufferType& type) {
-    // The device of the host types arrives when a CPU backend registers, whoever is reading then.
+    // The device of the host types arrives when a CPU backend registers, when others may read it.
     return std::atomic_ref(type.device).load(std::memory_order_acquire);
 }
 

@@ -33,6 +33,7 @@ public:
     Result<GraphCopy> run(BufferType& type) {
         HEDDLE_TRY(make_contexts());
         HEDDLE_TRY(copy_tensors());
+        wire_copies();
         HEDDLE_TRY(copy_nodes());
         HEDDLE_TRY_ASSIGN(copy_.buffer, allocate_context(*copy_.ctx_allocated, type));
         HEDDLE_TRY(copy_data());
@@ -57,8 +58,6 @@ private:
         return tensor == nullptr ? nullptr : copies_[closure_.index_of.at(tensor)];
     }
 
-    /// Sources and roots come before their users, so their copies are there. How much memory a
-    /// tensor needs may depend on them.
     Result<> copy_tensors() {
         copies_.reserve(closure_.tensors.size());
         for (const Tensor* tensor : closure_.tensors) {
@@ -71,12 +70,20 @@ private:
             copy->flags = tensor->flags;
             std::memcpy(copy->op_params, tensor->op_params, sizeof copy->op_params);
             set_name(*copy, name_of(*tensor));
-            for (int i = 0; i < kMaxSources; ++i) copy->src[i] = copy_of(tensor->src[i]);
-            copy->view_src = copy_of(tensor->view_src);
             copy->view_offs = tensor->view_offs;
             copies_.push_back(copy);
         }
         return ok();
+    }
+
+    /// When all are there: a node may be its own operand (CPY to a new tensor). How much memory a
+    /// tensor needs may depend on its sources.
+    void wire_copies() {
+        for (std::size_t i = 0; i < copies_.size(); ++i) {
+            const Tensor& tensor = *closure_.tensors[i];
+            for (int k = 0; k < kMaxSources; ++k) copies_[i]->src[k] = copy_of(tensor.src[k]);
+            copies_[i]->view_src = copy_of(tensor.view_src);
+        }
     }
 
     Result<> copy_nodes() {

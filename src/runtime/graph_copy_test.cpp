@@ -74,6 +74,18 @@ TEST_F(GraphCopyTest, HasTheSameData) {
     free_graph_copy(copy);
 }
 
+TEST_F(GraphCopyTest, HasNodesThatAreTheirOwnOperand) {
+    const test::OwnedContext host = test::make_test_context(false);
+    Tensor* half = ggml_cast(host.get(), test::new_floats(host, 4, "x"), GGML_TYPE_F16);
+    ASSERT_EQ(half->src[1], half);
+    Graph* cast = *new_graph(*host, 8, false);
+    ASSERT_TRUE(expand(*cast, *half, true));
+    GraphCopy copy = *copy_graph_to(*stream, *cast);
+    ASSERT_EQ(copy.graph->n_nodes, 1);
+    EXPECT_EQ(copy.graph->nodes[0]->src[1], copy.graph->nodes[0]);
+    free_graph_copy(copy);
+}
+
 TEST_F(GraphCopyTest, IsSpreadOverBuffersThatAreNotTooLarge) {
     fake.max_size = 64;
     GraphCopy copy = *copy_graph_to(*stream, *graph);

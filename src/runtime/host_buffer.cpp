@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/context.hpp"
+#include "core/last_error.hpp"
 #include "ggml-impl.h"
 #include "runtime/buffer.hpp"
 
@@ -18,23 +19,40 @@ std::byte* bytes_of(const Tensor* tensor) { return static_cast<std::byte*>(tenso
 void free_memory(Buffer* buffer) { aligned_free(buffer->context); }
 void* base_address(Buffer* buffer) { return buffer->context; }
 
-void fill(Buffer*, Tensor* tensor, std::uint8_t value, std::size_t offset, std::size_t size) {
-    std::memset(bytes_of(tensor) + offset, value, size);
+/// False, and told, unless the bytes of the tensor are where its buffer is. They are not if a
+/// caller moved one of both, or if an allocator has moved the tensor that this one is a view of.
+bool holds(const Buffer& buffer, const Tensor& tensor, std::size_t offset, std::size_t size) {
+    const std::size_t begin = reinterpret_cast<std::uintptr_t>(tensor.data) -
+                              reinterpret_cast<std::uintptr_t>(buffer.context);
+    if (begin <= buffer.size && offset <= buffer.size - begin &&
+        size <= buffer.size - begin - offset) {
+        return true;
+    }
+    keep_sentence(text(size, " bytes at offset ", offset, " of ", describe(tensor),
+                       " are not inside its buffer of ", buffer.size, " bytes"));
+    return false;
+}
+
+void fill(Buffer* buffer, Tensor* tensor, std::uint8_t value, std::size_t offset,
+          std::size_t size) {
+    if (holds(*buffer, *tensor, offset, size)) std::memset(bytes_of(tensor) + offset, value, size);
 }
 
 // Moved, not copied: programs copy between overlapping views of one tensor.
-void write(Buffer*, Tensor* tensor, const void* data, std::size_t offset, std::size_t size) {
-    std::memmove(bytes_of(tensor) + offset, data, size);
+void write(Buffer* buffer, Tensor* tensor, const void* data, std::size_t offset, std::size_t size) {
+    if (holds(*buffer, *tensor, offset, size)) std::memmove(bytes_of(tensor) + offset, data, size);
 }
 
-void read(Buffer*, const Tensor* tensor, void* data, std::size_t offset, std::size_t size) {
-    std::memmove(data, bytes_of(tensor) + offset, size);
+void read(Buffer* buffer, const Tensor* tensor, void* data, std::size_t offset, std::size_t size) {
+    if (holds(*buffer, *tensor, offset, size)) std::memmove(data, bytes_of(tensor) + offset, size);
 }
 
-bool copy_from_host(Buffer*, const Tensor* src, Tensor* dst) {
+/// Whatever table the source's buffer has is asked for the bytes.
+bool copy_from_host(Buffer* buffer, const Tensor* src, Tensor* dst) {
     Buffer* from = root_buffer(*src);
-    if (from == nullptr || !is_host(*from)) return false;
-    std::memmove(dst->data, src->data, byte_size(*src));
+    if (from == nullptr || !is_host(*from) || from->iface.get_tensor == nullptr) return false;
+    const std::size_t size = byte_size(*src);
+    if (holds(*buffer, *dst, 0, size)) from->iface.get_tensor(from, src, dst->data, 0, size);
     return true;
 }
 

@@ -11,7 +11,7 @@ namespace heddle {
 /// Ordinary memory, "CPU". There with or without a CPU device.
 BufferType& host_buffer_type();
 
-/// Ordinary memory that belongs to somebody else, "CPU_Mapped".
+/// Ordinary memory that belongs to the caller, "CPU_Mapped".
 BufferType& mapped_buffer_type();
 
 /// A buffer around `size` bytes of the caller's, which must outlive it. `memory` is aligned to 32.

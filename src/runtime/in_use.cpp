@@ -33,8 +33,8 @@ bool has(const Bucket& bucket, const Stream& stream, const Slot* except = nullpt
     return false;
 }
 
-/// Only the thread that calls fork() comes along to the child: what others were computing, nobody
-/// is computing there.
+/// Only the thread that calls fork() comes along to the child: what others were computing is not
+/// being computed there.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
     for (Bucket& bucket : buckets) {
         for (Slot& slot : bucket.slots) slot.store(nullptr, std::memory_order_relaxed);
@@ -50,8 +50,8 @@ StreamUse::StreamUse(Stream& stream) noexcept : stream_(stream) {
         return;
     }
     for (Slot& slot : bucket.slots) {
-        const Stream* nobody = nullptr;
-        if (!slot.compare_exchange_strong(nobody, &stream)) continue;
+        const Stream* none = nullptr;
+        if (!slot.compare_exchange_strong(none, &stream)) continue;
         slot_ = &slot;
         break;
     }

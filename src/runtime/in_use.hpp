@@ -25,7 +25,7 @@ public:
     private:
         friend class InUse;
         explicit Use(InUse* mark) : mark_(mark) {}
-        InUse* mark_;  ///< null if somebody further up in this thread has set it
+        InUse* mark_;  ///< null if a caller in this thread has set it
     };
 
     /// Fails if anybody uses the object, be it a callback's caller further up in this thread.

@@ -20,8 +20,13 @@ constexpr std::size_t kStagingSize = std::size_t{4} << 20;
 
 /// The buffer that holds the bytes of `tensor`.
 Result<Buffer*> holder(std::string_view doing, const Tensor& tensor) {
-    if (Buffer* buffer = root_buffer(tensor)) return buffer;
-    return invalid(doing, ' ', describe(tensor), ": it is in no buffer");
+    Buffer* const buffer = root_buffer(tensor);
+    if (buffer == nullptr) return invalid(doing, ' ', describe(tensor), ": it is in no buffer");
+    if (has_lost_memory(tensor, *buffer)) {
+        return invalid(doing, ' ', describe(tensor),
+                       ": the memory that it had was given up when a larger graph was planned");
+    }
+    return buffer;
 }
 
 Result<> check_has_data(std::string_view doing, const Tensor& tensor) {
@@ -35,6 +40,17 @@ Result<> check_range(std::string_view doing, const Tensor& tensor, std::size_t o
     if (offset <= limit && size <= limit - offset) return ok();
     return invalid(doing, ' ', describe(tensor), ": ", size, " bytes at offset ", offset,
                    " reach past its ", limit, " bytes");
+}
+
+/// Fails unless an address of the host is one in its buffer.
+Result<> check_inside(std::string_view doing, const Tensor& tensor, Buffer& buffer) {
+    HEDDLE_TRY_ASSIGN(void* const base, base_of(buffer));
+    if (base == nullptr) return ok();  // there is none to compare with
+    const std::size_t begin =
+        reinterpret_cast<std::uintptr_t>(tensor.data) - reinterpret_cast<std::uintptr_t>(base);
+    if (begin <= buffer.size && byte_size(tensor) <= buffer.size - begin) return ok();
+    return invalid(doing, ' ', describe(tensor), ": it is not inside its buffer of ", buffer.size,
+                   " bytes");
 }
 
 Result<> check_host(std::string_view doing, const Tensor& tensor, const void* data) {
@@ -230,8 +246,12 @@ Result<> copy_tensor(const Tensor& src, Tensor& dst) {
     if (size == 0) return ok();
     HEDDLE_TRY(check_has_data(kCopying, src));
     HEDDLE_TRY(check_has_data(kCopying, dst));
-    if (is_host(*from)) return write_tensor(dst, src.data, 0, size);
+    if (is_host(*from)) {
+        HEDDLE_TRY(check_inside(kCopying, src, *from));
+        return write_tensor(dst, src.data, 0, size);
+    }
     if (is_host(*to)) {
+        HEDDLE_TRY(check_inside(kCopying, dst, *to));
         HEDDLE_TRY(read_tensor(src, dst.data, 0, size));
         note_write(*to);
         return ok();
@@ -250,6 +270,8 @@ bool copy_by_destination(const Tensor& src, Tensor& dst) {
     if (!same_layout(src, dst)) return false;  // tables copy as many bytes as one of both has
     // A view that was made before its root had memory has a buffer, and no address in it.
     if (src.data == nullptr || dst.data == nullptr) return false;
+    const Buffer* const from = root_buffer(src);
+    if (from != nullptr && has_lost_memory(src, *from)) return false;
     if (!to->iface.cpy_tensor(to, &src, &dst)) return false;
     note_write(*to);
     return true;

@@ -38,6 +38,12 @@ Result<> zero_tensor(Tensor& tensor);
 /// host address of either, else by the destination's backend, else through a staging buffer.
 Result<> copy_tensor(const Tensor& src, Tensor& dst);
 
+/// Whether `tensor` was in `buffer` when that was emptied (`empty_buffer`): its address is that of
+/// memory which is gone.
+inline bool has_lost_memory(const Tensor& tensor, const Buffer& buffer) {
+    return buffer.size == 0 && tensor.data != nullptr && !is_empty(tensor);
+}
+
 /// Asks only the backend of the destination; false, and nothing done, if it cannot.
 bool copy_by_destination(const Tensor& src, Tensor& dst);
 

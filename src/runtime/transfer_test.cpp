@@ -193,7 +193,7 @@ TEST_F(Copy, BetweenDevicesIsTheDestinationsTask) {
     EXPECT_TRUE(fake.calls.empty());
 }
 
-TEST_F(Copy, GoesThroughTheHostIfNobodyElseCan) {
+TEST_F(Copy, GoesThroughTheHostIfNoDeviceCan) {
     second.copies = false;
     ASSERT_TRUE(copy_tensor(*x, *y));
     EXPECT_EQ(at(*y, 7), 8);
@@ -245,6 +245,41 @@ TEST_F(Copy, NeedsTheSameLayoutAndMemoryOnBothSides) {
               "copying 'loose' f32[8,1,1,1]: it is in no buffer");
     EXPECT_FALSE(copy_tensor(*loose, *x));
     EXPECT_TRUE(copy_tensor(*loose, *loose)) << "a tensor is a copy of itself";
+}
+
+TEST_F(Copy, NeverTouchesMemoryThatWasGivenUp) {
+    static_cast<float*>(host->data)[3] = 9;
+    empty_buffer(*host_buffer);
+    const std::string why =
+        "copying 'host' f32[8,1,1,1]: the memory that it had was given up when a larger graph was "
+        "planned";
+    EXPECT_EQ(copy_tensor(*host, *y).error().message, why);
+    EXPECT_EQ(copy_tensor(*x, *host).error().message, why);
+    EXPECT_FALSE(copy_by_destination(*host, *y));
+    const OwnedStream from = fake.start(), to = second.start();
+    EXPECT_EQ(copy_tensor_async(*from, *to, *host, *y).error().message, why);
+    EXPECT_FALSE(write_tensor(*host, values.data(), 0, 4));
+    EXPECT_FALSE(read_tensor(*host, values.data(), 0, 4));
+    EXPECT_TRUE(fake.calls.empty() && second.calls.empty());
+}
+
+TEST_F(Copy, OfAViewWhoseRootHasMovedIsRefused) {
+    Tensor* view = *new_view(*context, TensorSpec::dense(GGML_TYPE_F32, {8, 1, 1, 1}), *host, 0);
+    set_name(*view, "view");
+    const OwnedBuffer other(*allocate(host_buffer_type(), 32));
+    host->buffer = nullptr;
+    host->data = nullptr;
+    ASSERT_TRUE(place_tensor(*other, *host, *base_of(*other)));
+    const std::string why = "copying 'view' f32[8,1,1,1]: it is not inside its buffer of 32 bytes";
+    EXPECT_EQ(copy_tensor(*view, *y).error().message, why);
+    EXPECT_EQ(copy_tensor(*x, *view).error().message, why);
+    const std::string said =
+        "writing 'view' f32[8,1,1,1]: 32 bytes at offset 0 of 'view' f32[8,1,1,1] are not inside "
+        "its buffer of 32 bytes";
+    EXPECT_EQ(write_tensor(*view, values.data(), 0, 32).error().message, said);
+    EXPECT_FALSE(read_tensor(*view, values.data(), 0, 32));
+    EXPECT_FALSE(fill_tensor(*view, 0, 0, 32));
+    EXPECT_TRUE(copy_tensor(*host, *y));
 }
 
 // ---- in the order of a stream ------------------------------------------------------------------

@@ -28,7 +28,7 @@ void Abilities::prefetch_ahead(RunnerId runner, TensorId node) {
         return;
     }
     for (fetched_ = std::max(fetched_, node); fetched_ < end; ++fetched_) {
-        if (index_.only_looks(fetched_) || answer(runner, fetched_) != not_asked) continue;
+        if (index_.is_view(fetched_) || answer(runner, fetched_) != not_asked) continue;
         prefetch(&index_[fetched_]);
         for (const auto source : index_.sources(fetched_)) prefetch_layout(&index_[source.tensor]);
     }
@@ -37,7 +37,7 @@ void Abilities::prefetch_ahead(RunnerId runner, TensorId node) {
 bool Abilities::can_run(RunnerId runner, TensorId node) {
     const Runner& candidate = team_[runner];
     if (!candidate.available) return false;
-    if (index_.only_looks(node) || index_.facts(node).op == GGML_OP_NONE) return true;
+    if (index_.is_view(node) || index_.facts(node).op == GGML_OP_NONE) return true;
     std::uint8_t& known = answer(runner, node);
     if (known == not_asked) {
         prefetch_ahead(runner, node);
@@ -52,8 +52,8 @@ bool Abilities::can_reach(RunnerId runner, TensorId tensor, const Placement& pla
         return team_.can_use(runner, *buffer->buft);
     }
     RunnerId owner = placement[root].runner;
-    if (owner == kNobody) owner = placement[tensor].runner;
-    return owner != kNobody && (owner == runner || team_.can_use(runner, *team_[owner].type));
+    if (owner == kNoRunner) owner = placement[tensor].runner;
+    return owner != kNoRunner && (owner == runner || team_.can_use(runner, *team_[owner].type));
 }
 
 }  // namespace heddle::sched

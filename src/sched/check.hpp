@@ -8,7 +8,7 @@ namespace heddle::sched {
 /// built, and none reads what is computed only later, or never. Callers put nodes into lists as
 /// they please, and may have changed them since they were built.
 ///
-/// Sources in neither list are nobody's business here, and a node that is listed again is computed
+/// Sources in neither list are not looked at here, and a node that is listed again is computed
 /// again.
 Result<> check_graph(const GraphIndex& index);
 

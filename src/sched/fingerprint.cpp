@@ -7,7 +7,7 @@
 namespace heddle::sched {
 namespace {
 
-/// So many tensors are compared before somebody is told: they stay in the nearest caches.
+/// So many tensors are compared before the visitor is called: they stay in the nearest caches.
 constexpr TensorId kStretch = 32;
 
 }  // namespace
@@ -87,24 +87,35 @@ inline bool Fingerprint::same_leaf(TensorId id, const Tensor& leaf) const {
     return tensor(index_->root(id)) == (leaf.view_src != nullptr ? leaf.view_src : &leaf);
 }
 
-/// Roots of views are wanted by whoever is told of them. Those that are nodes are near anyway.
+/// Roots of views are wanted by the visitor. Those that are nodes are near anyway.
 [[gnu::always_inline]] inline void Fingerprint::prefetch_ahead(TensorId id) const {
     const std::size_t ahead = static_cast<std::size_t>(id) + kReadAhead;
     if (ahead >= tensors_.size()) return;
     prefetch(tensors_[ahead]);
-    prefetch_line(tensors_[ahead]->name);  // whoever is told of them may look at it
+    prefetch_line(tensors_[ahead]->name);  // the visitor may look at it
     const auto soon = static_cast<TensorId>(ahead);
     const TensorId root = index_->root(soon);
     if (root >= nodes_ && root != soon) prefetch_place(tensor(root));
 }
 
-bool Fingerprint::same_listed(TensorId begin, TensorId end, Memories& memories) const {
+/// The same, or only of another size.
+inline bool Fingerprint::same_layout(TensorId id, const Tensor& tensor, Resized* resized) const {
+    const Layout& layout = index_->layout(id);
+    if (layout.is_of(tensor)) return true;
+    if (resized == nullptr || resized->ids.size() >= resized->most) return false;
+    if (!layout.is_resized(tensor, !index_->is_view(id))) return false;
+    resized->ids.push_back(id);
+    return true;
+}
+
+bool Fingerprint::same_listed(TensorId begin, TensorId end, Memories& memories,
+                              Resized* resized) const {
     for (TensorId id = begin; id < end; ++id) {
         prefetch_ahead(id);
         if (tensor(id) == nullptr) return false;
         const Tensor& each = *tensor(id);
         if (!(id < nodes_ ? same_node(id, each) : same_leaf(id, each))) return false;
-        if (!index_->layout(id).is_of(each)) return false;
+        if (!same_layout(id, each, resized)) return false;
         if (memories.kind(each) != kinds_[static_cast<std::size_t>(id)]) return false;
     }
     return true;
@@ -130,7 +141,8 @@ bool Fingerprint::same_outside() const {
     return true;
 }
 
-bool Fingerprint::matches(const Graph& graph, OwnBuffers own, const Alike& alike) const {
+bool Fingerprint::matches(const Graph& graph, OwnBuffers own, const Alike& alike,
+                          Resized* resized) const {
     const auto nodes = nodes_of(graph), leafs = leafs_of(graph);
     if (index_ == nullptr || nodes.size() != static_cast<std::size_t>(nodes_) ||
         leafs.size() != static_cast<std::size_t>(listed_ - nodes_)) {
@@ -143,7 +155,7 @@ bool Fingerprint::matches(const Graph& graph, OwnBuffers own, const Alike& alike
     Memories memories(own);
     for (TensorId begin = 0, end = 0; begin < listed_; begin = end) {
         end = std::min(begin + kStretch, listed_);
-        if (!same_listed(begin, end, memories)) return false;
+        if (!same_listed(begin, end, memories, resized)) return false;
         if (!alike) continue;
         alike(begin, std::span(tensors_).subspan(static_cast<std::size_t>(begin),
                                                  static_cast<std::size_t>(end - begin)));

@@ -23,13 +23,21 @@ public:
     /// differ.
     using Alike = std::function<void(TensorId first, std::span<Tensor* const> tensors)>;
 
+    /// Tensors of the lists that differ in extents, strides or offsets alone.
+    struct Resized {
+        std::vector<TensorId> ids;
+        std::size_t most = 0;  ///< so many may differ
+    };
+
     /// Of the graph in `index`, which has to stay as it is until `clear`; it may be rebound.
     void take(const GraphIndex& index, OwnBuffers own);
 
     /// Whether `graph` is the same but for addresses. Reads every tensor once; tensors in neither
     /// list of the graph must be the very same ones. Never looks at tensors of the old graph that
-    /// the new one does not know.
-    bool matches(const Graph& graph, OwnBuffers own, const Alike& alike = {}) const;
+    /// the new one does not know. With `resized` some tensors may have other sizes; they are in its
+    /// list before `alike` is told of them.
+    bool matches(const Graph& graph, OwnBuffers own, const Alike& alike = {},
+                 Resized* resized = nullptr) const;
 
     void clear() { index_ = nullptr; }
 
@@ -39,7 +47,8 @@ private:
     void prefetch_ahead(TensorId id) const;
     bool same_node(TensorId id, const Tensor& node) const;
     bool same_leaf(TensorId id, const Tensor& leaf) const;
-    bool same_listed(TensorId begin, TensorId end, Memories& memories) const;
+    bool same_layout(TensorId id, const Tensor& tensor, Resized* resized) const;
+    bool same_listed(TensorId begin, TensorId end, Memories& memories, Resized* resized) const;
     bool same_outside() const;
     Tensor* tensor(TensorId id) const { return tensors_[static_cast<std::size_t>(id)]; }
 

@@ -185,7 +185,7 @@ TEST_F(FingerprintTest, AListWithAHoleDoesNotMatch) {
     EXPECT_FALSE(survives([](Small& s) { s.graph->leafs[0] = nullptr; }));
 }
 
-/// Tensors that somebody was told of, by number.
+/// Tensors that the visitor was called for, by number.
 std::vector<Tensor*> told_of(const Fingerprint& print, const Graph& graph) {
     std::vector<Tensor*> told;
     print.matches(graph, {}, [&](TensorId begin, std::span<Tensor* const> tensors) {

@@ -4,11 +4,10 @@
 #include <bit>
 
 #include "core/prefetch.hpp"
+#include "ops/view_op.hpp"
 
 namespace heddle::sched {
 namespace {
-
-bool is_view_op(Op op) { return op != GGML_OP_NONE && ggml_op_is_empty(op); }
 
 /// Where a tensor goes in a hash table of `mask` + 1 slots, a power of two, if that is free.
 /// Tensors made one after the other lie in equal distances, which the golden ratio spreads evenly.
@@ -84,7 +83,7 @@ Result<> GraphIndex::read_tensor(TensorId id) {
     Tensor& tensor = (*this)[id];
     facts_.push_back({tensor.buffer, tensor.flags, tensor.op});
     layout_numbers_.push_back(layouts_.enter(tensor));
-    marks_.push_back(static_cast<std::uint8_t>((is_view_op(tensor.op) ? kOnlyLooks : 0) |
+    marks_.push_back(static_cast<std::uint8_t>((is_view_op(tensor.op) ? kIsView : 0) |
                                                (tensor.data != nullptr ? kHadData : 0)));
     if (is_node(id)) {
         for (int slot = 0; slot < kMaxSources; ++slot) {
@@ -131,6 +130,12 @@ void GraphIndex::rebind(const Graph& graph) {
     }
     for (std::size_t i = 0; i < leafs.size(); ++i) {
         tensors_[static_cast<std::size_t>(leafs_[i])] = leafs[i];
+    }
+}
+
+void GraphIndex::take_layouts(std::span<const TensorId> ids) {
+    for (const TensorId id : ids) {
+        layout_numbers_[static_cast<std::size_t>(id)] = layouts_.enter((*this)[id]);
     }
 }
 

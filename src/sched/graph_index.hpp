@@ -41,6 +41,13 @@ public:
     /// that it is the same graph.
     void rebind(const Graph& graph);
 
+    /// Tensors that `rebind` found with other extents, strides or offsets: their layouts are what
+    /// they have now.
+    void take_layouts(std::span<const TensorId> ids);
+
+    /// How many different layouts there are, those counted that no tensor has any more.
+    std::size_t layout_count() const { return layouts_.size(); }
+
     const Graph& graph() const { return *graph_; }
     std::size_t size() const { return tensors_.size(); }
     Tensor& operator[](TensorId id) const { return *tensors_[static_cast<std::size_t>(id)]; }
@@ -79,19 +86,19 @@ public:
     bool had_data(TensorId id) const { return has_mark(id, kHadData); }
     bool had_memory(TensorId id) const { return had_data(id) || facts(id).buffer != nullptr; }
 
-    /// Only another look at memory: VIEW, RESHAPE, PERMUTE, TRANSPOSE. Nothing is computed.
-    bool only_looks(TensorId id) const { return has_mark(id, kOnlyLooks); }
+    /// A view of memory, for which nothing is computed: VIEW, RESHAPE, PERMUTE, TRANSPOSE.
+    bool is_view(TensorId id) const { return has_mark(id, kIsView); }
 
     /// A view of a view: others are views of their roots.
     bool is_deep_view(TensorId id) const { return has_mark(id, kDeepView); }
 
     /// Computed into memory of another tensor: it changes what others read.
-    bool writes_root(TensorId id) const { return is_node(id) && root(id) != id && !only_looks(id); }
+    bool writes_root(TensorId id) const { return is_node(id) && root(id) != id && !is_view(id); }
 
     TensorId find(const Tensor* tensor) const;  ///< kNoTensor if the graph does not know it
 
 private:
-    enum Mark : std::uint8_t { kOnlyLooks = 1, kHadData = 2, kDeepView = 4 };
+    enum Mark : std::uint8_t { kIsView = 1, kHadData = 2, kDeepView = 4 };
     bool has_mark(TensorId id, Mark mark) const {
         return (marks_[static_cast<std::size_t>(id)] & mark) != 0;
     }
@@ -116,7 +123,7 @@ private:
     std::vector<std::uint32_t> layout_numbers_;
     std::vector<std::uint8_t> marks_;
     mutable std::vector<std::uint32_t> slots_;  ///< a hash table: 1 + number, 0 is free
-    mutable bool table_is_stale_ = false;       ///< after `rebind`, until somebody asks
+    mutable bool table_is_stale_ = false;       ///< after `rebind`, until it is asked for
 };
 
 }  // namespace heddle::sched

@@ -106,8 +106,8 @@ TEST_F(GraphIndexTest, ViewsKnowWhoseMemoryTheyAreIn) {
     EXPECT_EQ(index.root(0), root);
     EXPECT_EQ(index.root(1), root);
     EXPECT_EQ(index.root(root), root);
-    EXPECT_TRUE(index.only_looks(0));
-    EXPECT_FALSE(index.only_looks(1));
+    EXPECT_TRUE(index.is_view(0));
+    EXPECT_FALSE(index.is_view(1));
     EXPECT_FALSE(index.writes_root(0));
     EXPECT_TRUE(index.writes_root(1));
     EXPECT_FALSE(index.writes_root(root));

@@ -19,13 +19,25 @@ public:
     }
 
     bool is_of(const Tensor& tensor) const {
-        // Not memcmp: the processor compares several words at once in this form.
+        // Not memcmp: the CPU compares several words at once in this form.
         std::array<std::uint64_t, kBytes / 8> words;
         std::memcpy(words.data(), words_of(tensor), kBytes);
         std::uint64_t differences =
             (view_offset_ ^ tensor.view_offs) | static_cast<std::uint32_t>(type_ ^ tensor.type);
         for (std::size_t i = 0; i < words.size(); ++i) differences |= words[i] ^ words_[i];
         return differences == 0;
+    }
+
+    /// Whether the tensor has the op, type, flags and parameters: what differs are extents, strides
+    /// and offsets. Parameters of an op that computes nothing are part of those.
+    bool is_resized(const Tensor& tensor, bool computes) const {
+        const auto same = [&](std::size_t begin, std::size_t size) {
+            return std::memcmp(reinterpret_cast<const char*>(words_.data()) + (begin - kBegin),
+                               reinterpret_cast<const char*>(&tensor) + begin, size) == 0;
+        };
+        return type_ == tensor.type && same(offsetof(Tensor, op), sizeof tensor.op) &&
+               same(offsetof(Tensor, flags), sizeof tensor.flags) &&
+               (!computes || same(offsetof(Tensor, op_params), sizeof tensor.op_params));
     }
 
     /// Sums products that do not wait for each other. Each place has a factor of its own, so that
@@ -81,6 +93,7 @@ public:
     }
 
     const Layout& operator[](std::uint32_t number) const { return layouts_[number]; }
+    std::size_t size() const { return layouts_.size(); }
 
 private:
     static constexpr std::size_t kFewest = 256;

@@ -49,7 +49,7 @@ std::string objection(const Runner& runner, const Tensor& node) {
 std::string to_text(const Placement& placement, const GraphIndex& index, const Team& team) {
     std::ostringstream out;
     const auto name = [&](RunnerId id) {
-        return id == kNobody ? std::string("nobody") : team[id].name;
+        return id == kNoRunner ? std::string("no device") : team[id].name;
     };
     for (std::size_t i = 0; i < index.nodes().size(); ++i) {
         const TensorId id = index.nodes()[i];

@@ -27,8 +27,8 @@ enum class Rule : std::uint8_t {
     best_sources,   ///< most of what it reads is there
     upgrade,        ///< a more preferred runner of the same memory can run it
     view,           ///< what it is a view of is there
-    reader,         ///< whoever reads it is there
-    first_able,     ///< nobody more preferred can run it
+    reader,         ///< the node that reads it is there
+    first_able,     ///< no device before it can run it
     cost,           ///< fastest by prediction
 };
 inline constexpr std::size_t kRuleCount = 16;
@@ -36,11 +36,11 @@ std::string_view name_of(Rule rule);  ///< such as "weight": for people and JSON
 
 /// Where a tensor goes, and the reason.
 struct Choice {
-    RunnerId runner = kNobody;
+    RunnerId runner = kNoRunner;
     /// For tensors that have memory already: the most preferred runner that can use it, one that is
-    /// available if there is any; kNobody if no device of the team can, or it has none yet. For
+    /// available if there is any; kNoRunner if no device of the team can, or it has none yet. For
     /// nodes computed away into memory that has yet to be planned: whose it will be.
-    RunnerId home = kNobody;
+    RunnerId home = kNoRunner;
     Rule rule = Rule::none;
     bool lost_pin = false;         ///< the caller fixed it to a runner that is not available
     TensorId because = kNoTensor;  ///< the tensor that decided: a weight, a neighbour
@@ -86,7 +86,7 @@ private:
 };
 
 /// The default rules: memory and weights decide, inputs stay on the host, accelerators spread over
-/// what is neutral. Fails if there is a node that nobody can run: the sentence names the op, the
+/// what is neutral. Fails if there is a node that no device can run: the sentence names the op, the
 /// tensor, and what each device says.
 Result<Placement> place(Abilities& abilities, const Pins& pins);
 
@@ -102,14 +102,14 @@ void anchor(Abilities& abilities, Placement& placement);
 /// Nodes follow their neighbours, first those on accelerators.
 void spread(Abilities& abilities, Placement& placement);
 
-/// Nodes whose neighbours cannot run them go where most of their sources are. Fails for what nobody
-/// can run.
+/// Nodes whose neighbours cannot run them go where most of their sources are. Fails for what
+/// no device can run.
 Result<> settle(Abilities& abilities, Placement& placement);
 
 /// Moves a node to a more preferred runner of the same memory if that can run it.
 void upgrade(Abilities& abilities, Placement& placement);
 
-/// Views, leafs and the like follow what they are views of, or whoever reads them.
+/// Views, leafs and the like follow what they are views of, or the node that reads them.
 void follow(Abilities& abilities, Placement& placement);
 
 /// Nodes that write into a tensor's memory run where that is, or are marked as computed away.

@@ -16,21 +16,21 @@ RunnerId find_in_memory(Abilities& abilities, BufferType& type, TensorId node) {
     for (RunnerId id = 0; id <= team.last(); ++id) {
         if (team.can_use(id, type) && abilities.can_run(id, node)) return id;
     }
-    return kNobody;
+    return kNoRunner;
 }
 
 RunnerId find_home(Team& team, BufferType& type) {
-    RunnerId home = kNobody;
+    RunnerId home = kNoRunner;
     for (RunnerId id = 0; id <= team.last(); ++id) {
         if (!team.can_use(id, type)) continue;
         if (team[id].available) return id;
-        if (home == kNobody) home = id;
+        if (home == kNoRunner) home = id;
     }
     return home;
 }
 
 /// Fails with what every device says against the node.
-Error nobody_can(const Team& team, const Tensor& node) {
+Error no_device_can(const Team& team, const Tensor& node) {
     std::string devices;
     for (const Runner& runner : team.runners()) {
         devices += text(devices.empty() ? "" : "; ", runner.name, ": ", objection(runner, node));
@@ -97,9 +97,9 @@ void anchor_tensor(Abilities& abilities, TensorId id, Placement& placement) {
     Choice& choice = placement[id];
     const Buffer* buffer = index.facts(index.root(id)).buffer;
     if (buffer != nullptr) choice.home = find_home(abilities.team(), *buffer->buft);
-    if (choice.runner != kNobody) return;
+    if (choice.runner != kNoRunner) return;
     const Choice found = choose_anchor(abilities, id, buffer);
-    if (found.runner == kNobody) return;  // later rules decide
+    if (found.runner == kNoRunner) return;  // later rules decide
     choice.runner = found.runner;
     choice.rule = found.rule;
     choice.because = found.because;
@@ -112,7 +112,7 @@ Result<> keep_pins(Abilities& abilities, const Pins& pins, Placement& placement)
     const Team& team = abilities.team();
     for (const auto& [tensor, runner] : pins) {
         const TensorId id = index.find(tensor);
-        if (id == kNoTensor || index.only_looks(id)) continue;  // a view is where its root is
+        if (id == kNoTensor || index.is_view(id)) continue;  // a view is where its root is
         if (runner < 0 || runner > team.last()) {
             return invalid(describe(*tensor), " is pinned to runner ", runner, " of ", team.size());
         }
@@ -149,18 +149,18 @@ public:
         : abilities_(abilities),
           placement_(placement),
           rule_(rule),
-          silent_(host_spreads ? kNobody : abilities.team().last()) {}
+          silent_(host_spreads ? kNoRunner : abilities.team().last()) {}
 
     void visit(TensorId node) {
-        if (abilities_.index().only_looks(node)) return;
+        if (abilities_.index().is_view(node)) return;
         Choice& choice = placement_[node];
-        if (choice.runner == kNobody) {
-            if (current_ == kNobody || !abilities_.can_run(current_, node)) return;
+        if (choice.runner == kNoRunner) {
+            if (current_ == kNoRunner || !abilities_.can_run(current_, node)) return;
             choice.runner = current_;
             choice.rule = rule_;
             choice.because = from_;
         } else {
-            current_ = choice.runner == silent_ ? kNobody : choice.runner;
+            current_ = choice.runner == silent_ ? kNoRunner : choice.runner;
         }
         from_ = node;
     }
@@ -169,8 +169,8 @@ private:
     Abilities& abilities_;
     Placement& placement_;
     Rule rule_;
-    RunnerId silent_;  ///< does not spread; kNobody: all do
-    RunnerId current_ = kNobody;
+    RunnerId silent_;  ///< does not spread; kNoRunner: all do
+    RunnerId current_ = kNoRunner;
     TensorId from_ = kNoTensor;
 };
 
@@ -193,7 +193,7 @@ Result<> settle(Abilities& abilities, Placement& placement) {
     const Team& team = abilities.team();
     for (const TensorId node : index.nodes()) {
         Choice& choice = placement[node];
-        if (choice.runner != kNobody || index.only_looks(node)) continue;
+        if (choice.runner != kNoRunner || index.is_view(node)) continue;
         int most = -1;
         for (RunnerId id = 0; id <= team.last(); ++id) {
             if (!abilities.can_run(id, node)) continue;
@@ -205,7 +205,7 @@ Result<> settle(Abilities& abilities, Placement& placement) {
             most = reached;
             choice.runner = id;
         }
-        if (most < 0) return nobody_can(team, index[node]);
+        if (most < 0) return no_device_can(team, index[node]);
         choice.rule = most > 0 ? Rule::best_sources : Rule::first_able;
     }
     return ok();
@@ -222,7 +222,7 @@ void upgrade(Abilities& abilities, Placement& placement) {
     };
     for (const TensorId node : index.nodes()) {
         Choice& choice = placement[node];
-        if (index.only_looks(node) || choice.rule == Rule::pinned) continue;
+        if (index.is_view(node) || choice.rule == Rule::pinned) continue;
         for (RunnerId id = 0; id < choice.runner; ++id) {
             if (team[id].type != team[choice.runner].type) continue;
             if (!abilities.can_run(id, node) || !reaches_all(id, node)) continue;
@@ -239,12 +239,12 @@ namespace {
 void follow_reader(const GraphIndex& index, TensorId tensor, TensorId reader,
                    Placement& placement) {
     const TensorId root = index.root(tensor);
-    if (Choice& choice = placement[root]; choice.runner == kNobody) {
+    if (Choice& choice = placement[root]; choice.runner == kNoRunner) {
         choice.runner = placement[reader].runner;
         choice.rule = Rule::reader;
         choice.because = reader;
     }
-    if (Choice& choice = placement[tensor]; choice.runner == kNobody) {
+    if (Choice& choice = placement[tensor]; choice.runner == kNoRunner) {
         choice.runner = placement[root].runner;
         choice.rule = Rule::view;
         choice.because = root;
@@ -256,24 +256,24 @@ void follow_reader(const GraphIndex& index, TensorId tensor, TensorId reader,
 void follow(Abilities& abilities, Placement& placement) {
     const GraphIndex& index = abilities.index();
     for (const TensorId node : index.nodes()) {
-        if (index.only_looks(node)) continue;
+        if (index.is_view(node)) continue;
         for (const auto& [source, slot] : index.sources(node)) {
-            if (placement[source].runner != kNobody) continue;
+            if (placement[source].runner != kNoRunner) continue;
             follow_reader(index, source, node, placement);
         }
     }
-    // Now all that somebody reads is decided: views of it that nobody reads follow, and the rest is
+    // Now all that nodes read is decided: views of it that none reads follow, and the rest is
     // for the caller to look at.
     const auto count = static_cast<TensorId>(index.size());
     for (TensorId id = 0; id < count; ++id) {
-        if (placement[id].runner != kNobody) continue;
+        if (placement[id].runner != kNoRunner) continue;
         Choice& root = placement[index.root(id)];
-        if (root.runner == kNobody) {
+        if (root.runner == kNoRunner) {
             root.runner = abilities.team().last();
             root.rule = Rule::input;
         }
         Choice& choice = placement[id];
-        if (choice.runner != kNobody) continue;
+        if (choice.runner != kNoRunner) continue;
         choice.runner = root.runner;
         choice.rule = Rule::view;
         choice.because = index.root(id);
@@ -286,7 +286,7 @@ void bring_writers_home(Abilities& abilities, Placement& placement) {
         // What is not computed writes nothing.
         const bool computes = (index.facts(node).flags & GGML_TENSOR_FLAG_COMPUTE) != 0 &&
                               index.facts(node).op != GGML_OP_NONE;
-        if (!computes || index.only_looks(node)) continue;
+        if (!computes || index.is_view(node)) continue;
         const TensorId root = index.root(node);
         Choice& choice = placement[node];
         const bool has_memory = index.facts(root).buffer != nullptr;

@@ -97,7 +97,7 @@ protected:
         placement = *result;
         std::string words;
         for (const TensorId id : index.nodes()) {
-            if (index.only_looks(id)) continue;
+            if (index.is_view(id)) continue;
             words += text(words.empty() ? "" : " ", heddle::name_of(index[id]), ' ',
                           team[placement[id].runner].name);
             if (with_rules) words += text(':', name_of(placement[id].rule));
@@ -150,7 +150,7 @@ TEST_F(PlaceTest, WeightsDecideAndAcceleratorsSpreadOverTheRest) {
     EXPECT_EQ(&index[choice(a).because], wg);
     EXPECT_EQ(&index[choice(b).because], a);
     EXPECT_EQ(&index[choice(e).because], f);
-    EXPECT_EQ(choice(a).home, kNobody) << "it has no memory yet";
+    EXPECT_EQ(choice(a).home, kNoRunner) << "it has no memory yet";
 }
 
 TEST_F(PlaceTest, ADeviceThatAsksForItGetsNodesWithWeightsOnTheHost) {
@@ -160,7 +160,7 @@ TEST_F(PlaceTest, ADeviceThatAsksForItGetsNodesWithWeightsOnTheHost) {
     EXPECT_EQ(placed(), "a G0:weight b G0:spread_down d G0:offload e G0:spread_down f G0:weight");
 }
 
-TEST_F(PlaceTest, NobodyIsOffloadedUnlessTheCallerAllowsIt) {
+TEST_F(PlaceTest, NothingIsOffloadedUnlessTheCallerAllowsIt) {
     add_board("G0").wants = true;
     build_two_homes();
     EXPECT_EQ(placed(false), "a G0 b G0 d CPU e G0 f G0");
@@ -282,7 +282,7 @@ TEST_F(PlaceTest, InPlaceNodesRunWhereTheMemoryIsTheyWrite) {
     EXPECT_EQ(placed(), "a CPU:viewed_memory") << "its weight is on G0, but it writes the input";
 }
 
-TEST_F(PlaceTest, LeafsNobodyReadsAreOnTheHost) {
+TEST_F(PlaceTest, LeafsNoNodeReadsAreOnTheHost) {
     add_board("G0");
     x = matrix("x");
     ggml_build_forward_expand(graph, x);
@@ -379,7 +379,7 @@ TEST_F(PlaceTest, ANodeWhoseMemoryIsWhereItCannotRunIsComputedAway) {
     EXPECT_THAT(to_text(placement, index, team), HasSubstr("on CPU: away 'kv', memory of G0"));
 }
 
-TEST_F(PlaceTest, MemoryOfADeviceOutsideTheTeamIsNobodysHome) {
+TEST_F(PlaceTest, MemoryOfADeviceOutsideTheTeamIsNoHome) {
     add_board("G0");
     Board outside("X");
     Tensor* far = weight(&outside.type, "far");
@@ -388,9 +388,9 @@ TEST_F(PlaceTest, MemoryOfADeviceOutsideTheTeamIsNobodysHome) {
     Tensor* result = give(ggml_silu(context, a), &outside.type, GGML_BACKEND_BUFFER_USAGE_ANY);
     named("result", result);
     EXPECT_EQ(placed(), "a CPU:best_sources result CPU:away");
-    EXPECT_EQ(choice(far).home, kNobody);
+    EXPECT_EQ(choice(far).home, kNoRunner);
     EXPECT_EQ(choice(far).runner, choice(a).runner);
-    EXPECT_EQ(choice(result).home, kNobody);
+    EXPECT_EQ(choice(result).home, kNoRunner);
     buffers.clear();
 }
 
@@ -415,9 +415,9 @@ TEST_F(PlaceTest, APinAwayFromItsMemoryIsComputedAway) {
     EXPECT_EQ(choice(a).home, 0);
 }
 
-// ---- what nobody can run -----------------------------------------------------------------------
+// ---- what no device can run --------------------------------------------------------------------
 
-TEST_F(PlaceTest, AnOpNobodyCanRunIsAnErrorWithEveryonesReason) {
+TEST_F(PlaceTest, AnOpNoDeviceCanRunIsAnErrorWithTheReasonOfEach) {
     add_board("G0").only = {GGML_OP_ADD};
     x = input();
     a = named("a", ggml_silu(context, x));
@@ -478,7 +478,7 @@ TEST(TeamTest, KnowsItsRunners) {
     EXPECT_EQ(team.last(), 1);
     EXPECT_TRUE(team.offloads());
     EXPECT_EQ(team.find(cpu.get()), 1);
-    EXPECT_EQ(team.find(nullptr), kNobody);
+    EXPECT_EQ(team.find(nullptr), kNoRunner);
     EXPECT_TRUE(team[0].is_async);
     EXPECT_FALSE(team[0].on_host);
     EXPECT_TRUE(team[1].on_host);

@@ -104,7 +104,7 @@ Result<std::vector<std::size_t>> ggml_backend_sched::measure(Graph& graph) {
 Result<> ggml_backend_sched::reserve(Graph& graph) {
     forget_graph();
     HEDDLE_TRY(synchronize());
-    HEDDLE_TRY(plan_with_whoever_is_there(graph, false));
+    HEDDLE_TRY(plan_on_available(graph, false));
     reset();
     return ok();
 }
@@ -126,9 +126,9 @@ Result<> ggml_backend_sched::allocate(Graph& graph) {
     forget_graph();
     s.leafs_in_doubt = false;
     HEDDLE_TRY_ASSIGN(const bool is_reused, reuse(graph));
-    if (!is_reused) HEDDLE_TRY(plan_with_whoever_is_there(graph, true));
+    if (!is_reused) HEDDLE_TRY(plan_on_available(graph, true));
     // Leafs in memory of the host may be written when a run has been submitted; on devices only the
-    // end of the run tells that nobody needs their memory any more.
+    // end of the run tells that their memory is not needed any more.
     if (s.leafs_on_devices && s.under_way) HEDDLE_TRY(synchronize());
     ++(is_reused ? s.counts.reused : s.counts.placed);
     s.stage = State::Stage::allocated;
@@ -136,7 +136,7 @@ Result<> ggml_backend_sched::allocate(Graph& graph) {
 }
 
 /// A failure may come from a device that is gone, or from the lack of one that was left out.
-Result<> ggml_backend_sched::plan_with_whoever_is_there(Graph& graph, bool place) {
+Result<> ggml_backend_sched::plan_on_available(Graph& graph, bool place) {
     auto planned = plan_anew(graph, place);
     if (planned) return ok();
     const bool is_back = readmit(true);
@@ -216,103 +216,4 @@ void ggml_backend_sched::warn_of_growth() {
     }
     s.last_nodes = nodes;
     s.last_leafs = leafs;
-}
-
-// ---- the same graph again ----------------------------------------------------------------------
-
-namespace {
-
-/// Null beyond the end of the lists.
-const Tensor* tensor_at(const Graph& graph, std::size_t place) {
-    const std::span<Tensor*const> nodes = nodes_of(graph), leafs = leafs_of(graph);
-    if (place < nodes.size()) return nodes[place];
-    return place - nodes.size() < leafs.size() ? leafs[place - nodes.size()] : nullptr;
-}
-
-/// Where its bytes are; a view may not have been told yet.
-const void* address_of(const Tensor& tensor) {
-    if (tensor.view_src == nullptr) return tensor.data;
-    return static_cast<const char*>(tensor.view_src->data) + tensor.view_offs;
-}
-
-}  // namespace
-
-/// Pins by place, so that they can be compared with those on a graph at other addresses.
-void ggml_backend_sched::remember_pins() {
-    State& s = *state_;
-    s.pinned_places.clear();
-    s.pins_placed = s.pins.size();
-    if (s.pins.empty()) return;
-    const std::size_t count = s.index.nodes().size() + s.index.leafs().size();
-    for (std::size_t place = 0; place < count; ++place) {
-        const auto pin = s.pins.find(tensor_at(s.index.graph(), place));
-        if (pin != s.pins.end()) s.pinned_places.push_back({place, pin->second});
-    }
-}
-
-bool ggml_backend_sched::same_pins(const Graph& graph) const {
-    const State& s = *state_;
-    if (s.pins.size() != s.pins_placed || s.pins_placed != s.pinned_places.size()) return false;
-    return std::ranges::all_of(s.pinned_places, [&](const PinnedPlace& pinned) {
-        const auto pin = s.pins.find(tensor_at(graph, pinned.place));
-        return pin != s.pins.end() && pin->second == pinned.runner;
-    });
-}
-
-/// Whether the kept copies are copies of the tensors that are read now (`index` is rebound).
-bool ggml_backend_sched::same_constants() const {
-    const State& s = *state_;
-    for (std::size_t i = 0; i < s.program.cached.size(); ++i) {
-        const ConstantCache::Entry* const entry = s.program.cached[i];
-        if (entry == nullptr) continue;
-        const Tensor& tensor = s.index[s.splits.copies[i].tensor];
-        if (entry->source_buffer != root_buffer(tensor)) return false;
-        if (entry->source_data != address_of(tensor)) return false;
-    }
-    return true;
-}
-
-/// The nodes that backends were given, if they can be given them again; null otherwise. Then they
-/// know the graph by its uid, and runs that are under way may still read them.
-const WiredGraph* ggml_backend_sched::wired_before() const {
-    const State& s = *state_;
-    if (!s.program.forgetful.empty()) return nullptr;  // their buffers forget the nodes
-    const auto is_placed = [](const auto& wired) { return wired != nullptr && wired->is_placed(); };
-    const auto wired = std::ranges::find_if(s.splits.wired, is_placed);
-    return wired != s.splits.wired.end() ? wired->get() : nullptr;
-}
-
-/// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
-/// otherwise. In large graphs reading tensors is most of the time, so they get it while they are
-/// compared.
-Result<bool> ggml_backend_sched::reuse(Graph& graph) {
-    State& s = *state_;
-    if (!same_pins(graph)) return false;
-    PlacedAgain placed(s.program);
-    const WiredGraph* const wired = wired_before();
-    bool is_wired = wired != nullptr;
-    const auto place = [&](TensorId first, std::span<Tensor* const> tensors) {
-        placed.place(first, tensors);
-        is_wired = is_wired && wired->same_names(first, tensors);
-    };
-    if (!s.fingerprint.matches(graph, s.memory->own_buffers(), place)) return false;
-    s.index.rebind(graph);
-    if (!same_constants()) return false;
-    const std::size_t listed = nodes_of(graph).size() + leafs_of(graph).size();
-    is_wired = is_wired && wired->same_memory(s.index) &&
-               wired->same_names(static_cast<TensorId>(listed), s.index.tensors().subspan(listed));
-    if (!is_wired) {
-        if (s.under_way) HEDDLE_TRY(synchronize());
-        sched::rebind(s.splits, s.index);
-    }
-    auto done = placed.finish(s.index);
-    if (done) {
-        auto ready = wire(s.index, s.splits, s.next_slot);
-        if (!ready) done = std::move(ready).error();
-    }
-    if (!done) {
-        s.fingerprint.clear();
-        return std::move(done).error();
-    }
-    return true;
 }

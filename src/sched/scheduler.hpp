@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "sched/fingerprint.hpp"
 #include "sched/plan/hazard.hpp"
 #include "sched/submit/submit.hpp"
+
+namespace heddle::sched {
+class Resize;
+}
 
 /// Runs one graph over several streams. One thread at a time, one graph at a time.
 ///
@@ -115,7 +120,7 @@ private:
     heddle::Result<> retire_splits();
     void tell_model_of_constants();
     heddle::Result<> plan_memory(bool place);
-    heddle::Result<> plan_with_whoever_is_there(heddle::Graph& graph, bool place);
+    heddle::Result<> plan_on_available(heddle::Graph& graph, bool place);
     heddle::Result<> plan_anew(heddle::Graph& graph, bool place);
     heddle::Result<> measure_model(const std::string& cost_file);
     heddle::Result<bool> reuse(heddle::Graph& graph);
@@ -124,7 +129,10 @@ private:
     void warn_of_growth();
     bool same_pins(const heddle::Graph& graph) const;
     bool same_constants() const;
-    const heddle::sched::WiredGraph* wired_before() const;
+    heddle::sched::WiredGraph* wired_before() const;
+    std::size_t most_resized() const;
+    heddle::Result<bool> accept(const std::optional<heddle::sched::Resize>& resize,
+                                heddle::sched::WiredGraph& wired);
     void remember_pins();
     void forget_graph();
     void note_failure(const heddle::Error& error);

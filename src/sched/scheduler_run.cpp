@@ -4,6 +4,8 @@
 
 #include "core/last_error.hpp"
 #include "core/log.hpp"
+#include "heddle/backend/trace.h"
+#include "runtime/device.hpp"
 #include "runtime/transfer.hpp"
 #include "sched/scheduler_state.hpp"
 
@@ -85,11 +87,11 @@ void ggml_backend_sched::note_failure(const Error& error) {
     s.leafs_in_doubt = s.leafs_in_doubt || s.stage == State::Stage::allocated;
     forget_graph();
     const RunnerId lost = s.submitter.failed();
-    if (error.code == Errc::device && lost != kNobody) leave_out(lost, error);
+    if (error.code == Errc::device && lost != kNoRunner) leave_out(lost, error);
 }
 
 /// Nothing runs on the device until it is let in again; what it kept counts as lost. The last
-/// runner stays whatever happens, because nobody could stand in for it.
+/// runner stays whatever happens, because no other could stand in for it.
 bool ggml_backend_sched::leave_out(RunnerId runner, const Error& reason) {
     if (runner == team_.last() || !team_[runner].available) return false;
     State& s = *state_;
@@ -184,7 +186,7 @@ Result<> ggml_backend_sched::allocate_keeping_leafs(Graph& graph) {
 
 Result<RunnerId> ggml_backend_sched::runner_of(const Stream* stream, std::string_view what) const {
     const RunnerId runner = team_.find(stream);
-    if (runner == kNobody) return invalid("scheduler: ", what, ": the stream is none of its own");
+    if (runner == kNoRunner) return invalid("scheduler: ", what, ": the stream is none of its own");
     return runner;
 }
 
@@ -250,7 +252,16 @@ Result<> ggml_backend_sched::set_budget(const Stream* stream, Budget budget) {
     return ok();
 }
 
-void ggml_backend_sched::set_tracing(bool on) { state_->tracing = on; }
+void ggml_backend_sched::set_tracing(bool on) {
+    state_->tracing = on;
+    for (RunnerId i = 0; i <= team_.last(); ++i) {
+        const auto& runner = team_[i];
+        if (runner.device == nullptr || runner.device->reg == nullptr) continue;
+        const auto trace = reinterpret_cast<heddle_stream_trace_t>(
+            find_function(*runner.device->reg, HEDDLE_STREAM_TRACE));
+        if (trace != nullptr) trace(runner.stream, on);
+    }
+}
 void ggml_backend_sched::set_synchronous(bool on) { state_->synchronous = on; }
 
 void ggml_backend_sched::set_check_hazards(bool on) {
@@ -264,8 +275,8 @@ Stream* ggml_backend_sched::stream_of(const Tensor& tensor) const {
     const State& s = *state_;
     if (s.stage != State::Stage::none) {
         const TensorId id = s.index.find(&tensor);
-        const RunnerId runner = id != kNoTensor ? s.placement[id].runner : kNobody;
-        if (runner != kNobody) return team_[runner].stream;
+        const RunnerId runner = id != kNoTensor ? s.placement[id].runner : kNoRunner;
+        if (runner != kNoRunner) return team_[runner].stream;
     }
     const auto pin = s.pins.find(&tensor);
     return pin != s.pins.end() ? team_[pin->second].stream : nullptr;

@@ -97,13 +97,13 @@ private:
 
     /// Whether nothing is computed: a look at memory, or a parameter in the list of nodes.
     bool is_idle(TensorId id) const {
-        return index_.only_looks(id) || index_.facts(id).op == GGML_OP_NONE;
+        return index_.is_view(id) || index_.facts(id).op == GGML_OP_NONE;
     }
 
     Result<> take(TensorId id) {
         if (is_idle(id)) return ok();
         const Choice& choice = placement_[id];
-        if (choice.runner == kNobody) {
+        if (choice.runner == kNoRunner) {
             return failure(Errc::unsupported, "no runner was chosen for ", describe(index_[id]));
         }
         runner_ = choice.runner;
@@ -351,11 +351,11 @@ private:
     std::vector<std::int32_t> last_write_;  ///< of each root: position; -1: not yet
     std::vector<CopyState> states_;         ///< of each copy
     std::vector<TensorId> detoured_;        ///< roots that the current split writes by detours
-    std::vector<bool> written_;             ///< of each root; empty until somebody asks
+    std::vector<bool> written_;             ///< of each root; empty until it is asked for
 
     Splits made_;
     std::int32_t position_ = 0, count_ = 0;
-    RunnerId runner_ = kNobody;
+    RunnerId runner_ = kNoRunner;
 };
 
 /// Kilobytes or megabytes, never 0 for something.
@@ -375,7 +375,9 @@ Result<Splits> split(Abilities& abilities, const Placement& placement, int slots
 }
 
 void rebind(Splits& splits, const GraphIndex& index) {
-    splits.wired.clear();
+    for (const auto& wired : splits.wired) {
+        if (wired != nullptr) wired->take_names(index);
+    }
     const auto name_of_runner = [&](RunnerId runner) -> std::string_view {
         return splits.runner_names[static_cast<std::size_t>(runner)];
     };

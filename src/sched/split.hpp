@@ -14,7 +14,7 @@
 namespace heddle::sched {
 
 /// A tensor that is wanted where it cannot be read. Later splits of the same runner use it again,
-/// as long as nobody has written the memory in between.
+/// as long as the memory has not been written in between.
 struct Copy {
     enum class Kind : std::uint8_t {
         value,     ///< computed by this graph, or memory that this graph writes
@@ -22,8 +22,8 @@ struct Copy {
         constant,  ///< in memory of its own, not written by this graph: weights above all
     };
     TensorId tensor = kNoTensor;
-    RunnerId from = kNobody;  ///< whose memory it is in; kNobody: a device outside the team
-    RunnerId to = kNobody;
+    RunnerId from = kNoRunner;  ///< whose memory it is in; kNoRunner: a device outside the team
+    RunnerId to = kNoRunner;
     Kind kind = Kind::value;
     std::int32_t split = 0;           ///< the first that needs it
     std::int32_t first_stand_in = 0;  ///< in `Splits::stand_ins`
@@ -40,7 +40,7 @@ struct Copy {
 
 /// A node that writes memory which its runner cannot reach: given memory where its op cannot run,
 /// or a result of another runner that it changes in place. A stand-in is computed instead and its
-/// bytes are copied to the node's own memory after the split. Whoever reads that memory is in a
+/// bytes are copied to the node's own memory after the split. A node that reads that memory is in a
 /// later split.
 struct Detour {
     TensorId node = kNoTensor;
@@ -60,7 +60,7 @@ struct Patch {
 
 /// Nodes `begin .. end` of `Splits::order`, on one runner.
 struct Split {
-    RunnerId runner = kNobody;
+    RunnerId runner = kNoRunner;
     std::int32_t begin = 0, end = 0;
     std::vector<std::int32_t> inputs;               ///< copies first needed here
     std::vector<std::int32_t> detours;              ///< of its nodes
@@ -76,7 +76,7 @@ struct Splits {
     std::vector<std::string> runner_names;
     /// Tensors of ours, named "<runner>#<tensor>#<slot>". They stay where they are.
     std::deque<Tensor> stand_ins;
-    /// What backends are given, for each slot; null where nobody has needed it yet. See `wire`.
+    /// What backends are given, for each slot; null where it has not been needed yet. See `wire`.
     std::vector<std::unique_ptr<WiredGraph>> wired;
 
     Tensor& stand_in(const Copy& copy, int slot) {
@@ -91,8 +91,8 @@ struct Splits {
 /// last (the caller's graph is not touched).
 Result<Splits> split(Abilities& abilities, const Placement& placement, int slots);
 
-/// Brings stand-ins for nodes of the same graph at other addresses up to date (`index` was
-/// rebound), and forgets what was wired. No run may be under way.
+/// Brings stand-ins, and what is wired, up to date with nodes and names of the same graph at other
+/// addresses (`index` was rebound). No run may be under way.
 void rebind(Splits& splits, const GraphIndex& index);
 
 /// For people: one line per split with its runner, nodes and inputs with sizes.

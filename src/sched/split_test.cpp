@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A graph over simulated devices and the processor, cut.
+/// A graph over simulated devices and the CPU, cut.
 class SplitTest : public test::StageTest {
 protected:
     void use(const std::string& parameters, int devices = 1, bool offload = false) {

@@ -10,12 +10,12 @@
 #include "ggml-cpu.h"
 #include "sched/split.hpp"
 
-/// For tests of single stages: simulated devices and the processor, and graphs over them.
+/// For tests of single stages: simulated devices and the CPU, and graphs over them.
 namespace heddle::sched::test {
 
 class StageTest : public testing::Test {
 protected:
-    /// Streams of so many simulated devices, then one of the processor.
+    /// Streams of so many simulated devices, then one of the CPU.
     std::vector<Stream*> start_streams(const std::string& parameters, int devices) {
         EXPECT_TRUE(sim::configure(parameters)) << heddle_last_error();
         std::vector<Stream*> streams;

@@ -57,7 +57,7 @@ Result<Team> Team::make(std::span<Stream* const> streams, std::span<BufferType* 
     HEDDLE_TRY_ASSIGN(const DeviceType last, type_of(*team.runners_.back().device));
     if (last != GGML_BACKEND_DEVICE_TYPE_CPU) {
         return invalid("the last stream of a scheduler must be of a CPU device, and '",
-                       team.runners_.back().name, "' is not: it runs what nobody else can");
+                       team.runners_.back().name, "' is not: it runs what no other can");
     }
     return team;
 }
@@ -66,7 +66,7 @@ RunnerId Team::find(const Stream* stream) const {
     for (std::size_t i = 0; i < runners_.size(); ++i) {
         if (runners_[i].stream == stream) return static_cast<RunnerId>(i);
     }
-    return kNobody;
+    return kNoRunner;
 }
 
 bool Team::can_use(RunnerId id, BufferType& type) {

@@ -14,7 +14,7 @@ namespace heddle::sched {
 
 /// Number of a runner; the lower, the more preferred.
 using RunnerId = std::int16_t;
-inline constexpr RunnerId kNobody = -1;
+inline constexpr RunnerId kNoRunner = -1;
 
 /// A stream that nodes can run on, and what there is to know about it.
 struct Runner {
@@ -29,7 +29,7 @@ struct Runner {
     bool available = true;     ///< false: the device failed, and nothing is to run on it
 };
 
-/// The runners of a scheduler. The last one is of a CPU device: it can run what nobody else can,
+/// The runners of a scheduler. The last one is of a CPU device: it can run what no other can,
 /// and inputs are at home in its memory.
 class Team {
 public:
@@ -41,7 +41,7 @@ public:
     const Runner& operator[](RunnerId id) const { return runners_[static_cast<std::size_t>(id)]; }
     std::span<const Runner> runners() const { return runners_; }
     RunnerId last() const { return static_cast<RunnerId>(runners_.size() - 1); }
-    RunnerId find(const Stream* stream) const;  ///< kNobody if it is not in the team
+    RunnerId find(const Stream* stream) const;  ///< kNoRunner if it is not in the team
 
     /// Whether nodes with weights in host memory may run on devices that ask for them.
     bool offloads() const { return offload_; }

@@ -11,14 +11,14 @@
 #include "ggml-cpu.h"
 #include "heddle/sched.h"
 
-/// What tests of the whole scheduler share: simulated devices before the processor, weights on
+/// What tests of the whole scheduler share: simulated devices before the CPU, weights on
 /// them, and a graph whose result is known.
 namespace heddle::sched {
 
 using OwnedSched =
     std::unique_ptr<ggml_backend_sched, sim::Release<ggml_backend_sched, ggml_backend_sched_free>>;
 
-/// Streams of all simulated devices, then one of the processor; and a scheduler over them.
+/// Streams of all simulated devices, then one of the CPU; and a scheduler over them.
 class Rig {
 public:
     explicit Rig(const std::string& parameters = "devices=1", bool parallel = false,
@@ -155,7 +155,7 @@ struct Sandwich : Sketch {
     }
 };
 
-/// One device before the processor; a weight on each.
+/// One device before the CPU; a weight on each.
 class RigTest : public testing::Test {
 protected:
     void start(const std::string& parameters = "devices=1", bool parallel = false) {

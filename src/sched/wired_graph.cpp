@@ -79,6 +79,10 @@ void WiredGraph::clone_tensors(const GraphIndex& index) {
         Tensor& original = index[id];
         known = stays(index, id) ? &original : &clone(original, id);
     }
+    note_names();
+}
+
+void WiredGraph::note_names() {
     name_starts_.resize(tensors_.size());
     for (std::size_t id = 0; id < tensors_.size(); ++id) {
         std::copy_n(tensors_[id]->name, sizeof(NameStart), name_starts_[id].begin());
@@ -92,7 +96,7 @@ void WiredGraph::wire(const GraphIndex& index, TensorId id, Tensor& tensor) {
         tensor.view_src = &(*this)[index.root(id)];
     }
     if (!index.is_node(id)) {
-        // Nothing is computed for it, so nobody needs to know from what.
+        // Nothing is computed for it, so it does not matter from what.
         std::fill(std::begin(tensor.src), std::end(tensor.src), nullptr);
         return;
     }
@@ -172,7 +176,7 @@ void WiredGraph::list_given(const GraphIndex& index, const Splits& splits) {
         given_.push_back({id, index[id].buffer, index[id].data});
     }
     for (const TensorId id : splits.order) {
-        if (index.only_looks(id) || index.facts(id).op == GGML_OP_NONE) continue;
+        if (index.is_view(id) || index.facts(id).op == GGML_OP_NONE) continue;
         const TensorId root = index.root(id);
         if (index.facts(root).buffer == nullptr || index[root].buffer == nullptr) continue;
         written_.push_back(index[root].buffer);
@@ -199,6 +203,34 @@ bool WiredGraph::same_names(TensorId first, std::span<Tensor* const> tensors) co
         if (heddle::name_of(*tensors[i]) != heddle::name_of(*tensors_[id])) return false;
     }
     return true;
+}
+
+void WiredGraph::take_names(const GraphIndex& index) {
+    for (std::size_t i = 0; i < clones_.size(); ++i) {
+        if (origins_[i].stand_in != nullptr) continue;
+        std::memcpy(clones_[i].name, index[origins_[i].id].name, sizeof clones_[i].name);
+    }
+    note_names();
+    renew_uids();
+}
+
+void WiredGraph::take_sizes(const GraphIndex& index, std::span<const std::uint8_t> is_resized) {
+    for (std::size_t i = 0; i < clones_.size(); ++i) {
+        const TensorId id = origins_[i].id;
+        if (is_resized[static_cast<std::size_t>(id)] == 0) continue;
+        const Tensor& original = index[id];
+        Tensor& clone = clones_[i];
+        std::copy_n(original.ne, kMaxDims, clone.ne);
+        std::copy_n(original.nb, kMaxDims, clone.nb);
+        std::memcpy(clone.op_params, original.op_params, sizeof clone.op_params);
+        clone.view_offs = offset_in_root(original);
+        clone.data = original.data;
+    }
+    renew_uids();
+}
+
+void WiredGraph::renew_uids() {
+    for (Graph& part : parts_) part.uid = next_graph_uid();
 }
 
 Result<WiredGraph*> wire(const GraphIndex& index, Splits& splits, int slot) {

@@ -58,6 +58,15 @@ public:
     /// are near.
     bool same_names(TensorId first, std::span<Tensor* const> tensors) const;
 
+    /// Gives clones the names that the tensors of `index` have now, and the splits new uids. No run
+    /// may be under way.
+    void take_names(const GraphIndex& index);
+
+    /// Gives the clones of tensors that are marked in `is_resized`, by number, the extents,
+    /// strides, offsets and addresses that these have now, and the splits new uids. No run may be
+    /// under way.
+    void take_sizes(const GraphIndex& index, std::span<const std::uint8_t> is_resized);
+
     /// Buffers that are not the scheduler's and that nodes write.
     std::span<Buffer* const> written() const { return written_; }
 
@@ -76,6 +85,8 @@ private:
     void count_uses(const GraphIndex& index, const Splits& splits);
     void make_parts(const Splits& splits);
     void list_given(const GraphIndex& index, const Splits& splits);
+    void note_names();
+    void renew_uids();
 
     struct Clone {
         TensorId id;

@@ -7,7 +7,7 @@ namespace heddle::sim {
 Board::Board(std::shared_ptr<HostClock> clock, const Parameters& parameters, int index)
     : name("SIM" + std::to_string(index)),
       parameters(parameters),
-      timeline(std::move(clock), parameters, name) {}
+      timeline(std::move(clock), parameters, name, index * parameters.hosts / parameters.devices) {}
 
 plugin::MemoryAmount Board::memory() const {
     const std::lock_guard guard(lock_);

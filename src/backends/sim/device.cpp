@@ -1,5 +1,6 @@
 #include "backends/sim/device.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -16,11 +17,12 @@ std::string describe_device(const Parameters& parameters) {
                 parameters.link_bandwidth / giga, " GB/s");
 }
 
-/// An address on a bus that no machine has, so that it is nobody else's.
+/// An address on a bus that no machine has, so that no other device has it.
 std::string bus_address(int index) {
     std::array<char, 24> address{};
-    std::snprintf(address.data(), address.size(), "51d0:%02x:00.0",
-                  static_cast<unsigned>(index) & 0xFF);
+    const auto number = static_cast<unsigned>(index);
+    std::snprintf(address.data(), address.size(), "51d0:%02x:%02x.0", number & 0xFF,
+                  number >> 8 & 0x1F);
     return address.data();
 }
 
@@ -44,18 +46,23 @@ Result<std::unique_ptr<SimStream>> SimDevice::start(const char*) {
     return std::make_unique<SimStream>(board_);
 }
 
-std::string_view SimDevice::objection(const ggml_tensor& node) {
-    std::string_view reason;
-    if (choose_kernel(board_.parameters, node, &reason) == nullptr) return reason;
-    for (const Tensor* source : node.src) {
+bool SimDevice::supports(const ggml_tensor& node) {
+    return choose_kernel(board_.parameters, node) != nullptr && !has_foreign_operand(node);
+}
+
+std::string SimDevice::objection(const ggml_tensor& node) {
+    Objections why;
+    if (choose_kernel(board_.parameters, node, &why) == nullptr) return why.text_for(node);
+    return has_foreign_operand(node) ? "an operand is in memory of another simulated device" : "";
+}
+
+/// Memory of other kinds of device is not judged here: the scheduler copies it.
+bool SimDevice::has_foreign_operand(const ggml_tensor& node) {
+    return std::ranges::any_of(node.src, [&](const Tensor* source) {
         const ggml_backend_buffer* buffer = source != nullptr ? source->buffer : nullptr;
-        if (buffer == nullptr || buffer->buft == memory_.handle()) continue;
-        // Memory of foreign devices is not judged here: whoever asks copies it.
-        if (buffer->buft->iface.alloc_buffer == memory_.handle()->iface.alloc_buffer) {
-            return "an operand is in memory of another simulated device";
-        }
-    }
-    return {};
+        return buffer != nullptr && buffer->buft != memory_.handle() &&
+               buffer->buft->iface.alloc_buffer == memory_.handle()->iface.alloc_buffer;
+    });
 }
 
 bool SimDevice::accepts(ggml_backend_buffer_type_t type) {

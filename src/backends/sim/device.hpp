@@ -23,7 +23,8 @@ public:
     ggml_backend_buffer_type_t buffer_type() { return memory_.handle(); }
     ggml_backend_buffer_type_t host_buffer_type();
     Result<std::unique_ptr<SimStream>> start(const char*);
-    std::string_view objection(const ggml_tensor& node);
+    bool supports(const ggml_tensor& node);
+    std::string objection(const ggml_tensor& node);
     bool accepts(ggml_backend_buffer_type_t type);
     bool wants(const ggml_tensor& node);
     std::unique_ptr<SimEvent> make_event() { return std::make_unique<SimEvent>(); }
@@ -33,6 +34,8 @@ public:
     Timeline& timeline() { return board_.timeline; }
 
 private:
+    bool has_foreign_operand(const ggml_tensor& node);
+
     Board board_;
     const std::string description_;
     const std::string id_;

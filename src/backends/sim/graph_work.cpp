@@ -9,7 +9,7 @@
 namespace heddle::sim {
 namespace {
 
-/// For a node with a single task, which has nobody to wait for.
+/// For a node with a single task, which has no other to wait for.
 class SingleTask final : public cpu::Gate {
 public:
     void sync() override {}
@@ -26,14 +26,14 @@ private:
 }  // namespace
 
 const cpu::Kernel* choose_kernel(const Parameters& parameters, const Tensor& node,
-                                 std::string_view* reason) {
+                                 Objections* why) {
     if (!parameters.ops.has(node)) {
-        *reason = "the op is not among those this device was given";
+        if (why != nullptr) why->add({}, "the op is not among those this device was given");
         return nullptr;
     }
     static const auto kernel_for = reinterpret_cast<cpu::KernelFor*>(
         ggml_backend_reg_get_proc_address(ggml_backend_cpu_reg(), cpu::kKernelForName));
-    return kernel_for(node, reason);
+    return kernel_for(node, why);
 }
 
 Result<Tensor*> GraphWork::copy_with_real_address(Board& board, const Tensor& tensor,
@@ -61,12 +61,13 @@ Result<GraphWork::Step> GraphWork::prepare(Board& board, const Tensor& node) {
         if (source == nullptr) continue;
         HEDDLE_TRY_ASSIGN(source, copy_with_real_address(board, *source, step.far_bytes));
     }
-    std::string_view reason;
     step.node = copy;
-    step.kernel = choose_kernel(board.parameters, *copy, &reason);
+    step.kernel = choose_kernel(board.parameters, *copy);
     if (step.kernel == nullptr) {
+        Objections why;
+        choose_kernel(board.parameters, *copy, &why);
         return failure(Errc::unsupported, "node ", describe(node), ", ", describe_op_of(node), ": ",
-                       reason);
+                       why.text_for(node));
     }
     if (step.kernel->demand != nullptr) {
         scratch_size_ = std::max(scratch_size_, step.kernel->demand(*copy, 1).scratch);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <deque>
-#include <string_view>
 #include <vector>
 
 #include "backends/cpu/shared_kernels.hpp"
@@ -9,10 +8,10 @@
 
 namespace heddle::sim {
 
-/// The kernel that runs `node` on a device with these parameters, or null and, in `*reason`, why
-/// there is none. Says whether a node is supported, and picks what runs it.
+/// The kernel that runs `node` on a device with these parameters, or null and, in `*why`, the
+/// reasons. Says whether a node is supported, and picks what runs it.
 const cpu::Kernel* choose_kernel(const Parameters& parameters, const Tensor& node,
-                                 std::string_view* reason);
+                                 Objections* why = nullptr);
 
 /// Nodes of a graph as kernels take them: copies, with real addresses. The graph may change or go
 /// before they are computed.

@@ -11,7 +11,7 @@ namespace heddle::sim {
 namespace {
 
 /// Where addresses of devices begin: in the gap between the halves of the address space that no
-/// 64-bit processor maps.
+/// 64-bit CPU maps.
 constexpr std::uintptr_t kFirstAddress = 0x51D0'0000'0000'0000;
 constexpr std::uintptr_t kPage = 4096;
 

@@ -23,7 +23,7 @@ private:
     std::unique_ptr<std::byte, Free> memory_;
 };
 
-/// Memory of a device. Tensors have addresses in it that no processor can have, so that whoever
+/// Memory of a device. Tensors have addresses in it that no CPU can have, so that code that
 /// reads them on the host finds out at once; the real bytes are known here alone.
 class SimBuffer {
 public:

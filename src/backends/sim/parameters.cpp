@@ -42,7 +42,8 @@ constexpr Domain kByteDomain{kBytes, 1, 9e15, "a number of bytes such as 4G"};
 constexpr Domain kRateDomain{kRates, 1, 1e30, "a rate such as 20T"};
 constexpr Domain kTimeDomain{kTimes, 0, 1e9, "a time such as 10us"};
 constexpr Domain kCountDomain{kCounts, 1, 1e15, "a count such as 3"};
-constexpr Domain kDeviceDomain{kCounts, 1, 256, "a number of devices from 1 to 256"};
+constexpr Domain kDeviceDomain{kCounts, 1, 1024, "a number of devices from 1 to 1024"};
+constexpr Domain kHostDomain{kCounts, 1, 1024, "a number of hosts from 1 to 1024"};
 constexpr Domain kSwitchDomain{kCounts, 0, 1, "0 or 1"};
 
 Result<double> parse_value(const Domain& domain, std::string_view text) {
@@ -90,6 +91,10 @@ constexpr Field<Parameters> kFields[] = {
     {"membw", kRateDomain, [](Parameters& p, double v) { p.memory_bandwidth = v; }},
     {"link", kRateDomain, [](Parameters& p, double v) { p.link_bandwidth = v; }},
     {"latency", kTimeDomain, [](Parameters& p, double v) { p.latency = v; }},
+    {"hosts", kHostDomain, [](Parameters& p, double v) { p.hosts = static_cast<int>(v); }},
+    {"net", kRateDomain, [](Parameters& p, double v) { p.net_bandwidth = v; }},
+    {"hop", kTimeDomain, [](Parameters& p, double v) { p.hop = v; }},
+    {"numbers", kSwitchDomain, [](Parameters& p, double v) { p.numbers = v != 0; }},
     {"pinned", kSwitchDomain, [](Parameters& p, double v) { p.pinned = v != 0; }},
     {"offload", kCountDomain,
      [](Parameters& p, double v) { p.offload_rows = static_cast<std::int64_t>(v); }},
@@ -194,7 +199,7 @@ Result<> OpSet::apply(std::string_view word) {
     for (const OpInfo& op : all_ops()) {
         if (op.name != name) continue;
         if (value && ops::runs_callers_function(op.id)) {
-            return invalid("ops: ", name, " calls a function that only the processor can call");
+            return invalid("ops: ", name, " calls a function that only the CPU can call");
         }
         return set(op.id, value), ok();
     }
@@ -250,6 +255,9 @@ Result<Parameters> parse_parameters(std::string_view text) {
                        ", ops, ", names_of(kFaultFields), ", each with a value");
     }));
     if (parameters.max_buffer == 0) parameters.max_buffer = parameters.memory;
+    if (parameters.hosts > parameters.devices) {
+        return invalid("hosts=", parameters.hosts, " for ", parameters.devices, " devices");
+    }
     return parameters;
 }
 

@@ -14,7 +14,7 @@ namespace heddle::sim {
 /// A choice of ops. UNARY and GLU are chosen function by function.
 class OpSet {
 public:
-    /// Every op but the caller's own functions, which only the processor can call.
+    /// Every op but the caller's own functions, which only the CPU can call.
     static OpSet all();
 
     bool has(const Tensor& node) const;
@@ -47,6 +47,10 @@ struct Parameters {
     double memory_bandwidth = 500e9;  ///< bytes per second
     double link_bandwidth = 25e9;     ///< bytes per second
     double latency = 10e-6;           ///< seconds
+    int hosts = 1;                    ///< that the devices are spread over
+    double net_bandwidth = 1.17e9;    ///< bytes per second between hosts
+    double hop = 30e-6;               ///< seconds from host to host
+    bool numbers = true;              ///< nodes are computed; else only their time passes
     OpSet ops = OpSet::all();
     bool pinned = false;
     std::int64_t offload_rows = 32;

@@ -75,8 +75,8 @@ TEST(SimParameters, ChoosesOpsAndSingleFunctions) {
 }
 
 TEST(SimParameters, RefusesTextsThatMakeNoSense) {
-    EXPECT_EQ(refusal("devices=0"), "devices: '0' is not a number of devices from 1 to 256");
-    EXPECT_EQ(refusal("devices=1.5"), "devices: '1.5' is not a number of devices from 1 to 256");
+    EXPECT_EQ(refusal("devices=0"), "devices: '0' is not a number of devices from 1 to 1024");
+    EXPECT_EQ(refusal("devices=1.5"), "devices: '1.5' is not a number of devices from 1 to 1024");
     EXPECT_EQ(refusal("mem=lots"), "mem: 'lots' is not a number of bytes such as 4G");
     EXPECT_EQ(refusal("mem=4X"), "mem: '4X' is not a number of bytes such as 4G");
     EXPECT_EQ(refusal("mem=-1G"), "mem: '-1G' is not a number of bytes such as 4G");
@@ -86,8 +86,7 @@ TEST(SimParameters, RefusesTextsThatMakeNoSense) {
     EXPECT_EQ(refusal("latency=5"), "latency: '5' is not a time such as 10us");
     EXPECT_EQ(refusal("pinned=2"), "pinned: '2' is not 0 or 1");
     EXPECT_EQ(refusal("ops=all,-NOSUCH"), "ops: there is no op 'NOSUCH'");
-    EXPECT_EQ(refusal("ops=CUSTOM"),
-              "ops: CUSTOM calls a function that only the processor can call");
+    EXPECT_EQ(refusal("ops=CUSTOM"), "ops: CUSTOM calls a function that only the CPU can call");
     EXPECT_EQ(refusal("mem=1G,"), "there is nothing behind the last comma");
     EXPECT_TRUE(refusal("many").starts_with("there is no parameter 'many'; there are devices, mem"))
         << refusal("many");

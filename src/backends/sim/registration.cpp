@@ -8,6 +8,7 @@
 #include "backends/named_functions.hpp"
 #include "backends/sim/device.hpp"
 #include "ggml-cpu.h"
+#include "heddle/backend/trace.h"
 #include "heddle/sim.h"
 
 namespace heddle::sim {
@@ -36,7 +37,7 @@ public:
             fresh.push_back(std::make_unique<SimDevice>(handle(), clock, parameters, i));
         }
         const std::lock_guard guard(lock_);
-        // Somebody may still hold the old ones, or buffers and streams of theirs.
+        // The program may still hold the old ones, or buffers and streams of theirs.
         retired_.reserve(retired_.size() + devices_.size());
         std::move(devices_.begin(), devices_.end(), std::back_inserter(retired_));
         devices_ = std::move(fresh);
@@ -128,11 +129,27 @@ bool set_faults(ggml_backend_dev_t device, const char* plan) {
     });
 }
 
+bool queue_span(ggml_backend_event_t from, ggml_backend_event_t to, double* begin, double* end) {
+    return answer("heddle_queue_span", false, [&]() -> Result<bool> {
+        const auto ticket_of = [](ggml_backend_event_t event) -> Ticket {
+            if (event == nullptr || sim_device(event->device) == nullptr) return {};
+            return static_cast<const SimEvent*>(event->context)->ticket;
+        };
+        const Ticket first = ticket_of(from), last = ticket_of(to);
+        if (first.progress == nullptr || first.progress != last.progress) return false;
+        const auto span = last.progress->span(first.number, last.number);
+        if (!span) return false;
+        *begin = span->begin, *end = span->end;
+        return true;
+    });
+}
+
 void* SimRegistration::find(std::string_view name) {
     static const std::array functions{
         named("heddle_backend_configure", configure), named("heddle_sim_clock", clock_of),
         named("heddle_sim_advance", advance),         named("heddle_sim_trace", trace),
         named("heddle_sim_clear_trace", clear_trace), named("heddle_sim_fail", set_faults),
+        named(HEDDLE_QUEUE_SPAN, queue_span),
     };
     return find_function(functions, name);
 }

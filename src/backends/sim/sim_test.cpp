@@ -133,7 +133,7 @@ TEST_F(SimTest, WantsLargeBatches) {
     EXPECT_FALSE(ggml_backend_dev_offload_op(device(), ggml_get_rows(context, weights, rows)));
 }
 
-TEST_F(SimTest, ComputesExactlyWhatTheProcessorComputes) {
+TEST_F(SimTest, ComputesExactlyWhatTheCpuComputes) {
     const std::vector<float> a = numbers(64 * 48, 1), b = numbers(64 * 40, 2);
     const auto compute = [&](ggml_backend_buffer_type_t type, ggml_backend_t stream) {
         Bench bench;
@@ -184,7 +184,7 @@ TEST_F(SimTest, DataThatCannotBeComputedWithFailsTheNextGraph) {
     EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_SUCCESS);
 }
 
-TEST_F(SimTest, WhoeverWaitsForTheGraphIsToldByItsStatus) {
+TEST_F(SimTest, WaitingForTheGraphGivesItsStatus) {
     Tensor* x = bench_.matrix(8, 4, type_);
     Tensor* rows = bench_.place(ggml_new_tensor_1d(bench_.context(), GGML_TYPE_I32, 1), type_);
     Tensor* y = bench_.place(ggml_get_rows(bench_.context(), x, rows), type_);

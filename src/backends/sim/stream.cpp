@@ -51,7 +51,7 @@ Result<> SimStream::compute(ggml_cgraph& graph) {
             return ok();
         }();
     }
-    if (work->is_empty()) return outcome;
+    if (work->is_empty() || !board_.parameters.numbers) return outcome;
     HEDDLE_TRY(work->finish());
     worker_->submit({}, [work] { return work->run(); });  // what comes before a failure is done
     return outcome;
@@ -151,6 +151,7 @@ Result<> SimStream::copy_from(SimStream& source, const Place& origin, const Plac
         HEDDLE_TRY_ASSIGN(const Span span, engine.transfer(&lane_, direction, bytes, name));
         time.wait_in(source.lane_, span.end);
     }
+    if (!board_.parameters.numbers) return ok();
     const Ticket copied = worker_->submit(source.worker_->last(), [origin, target, bytes] {
         std::memmove(target.data, origin.data, bytes);
         return ok();
@@ -164,7 +165,7 @@ Result<> SimStream::copy_snapshot(const Place& origin, const Place& target, std:
                                   std::string_view name) {
     HEDDLE_TRY(check_process());
     HEDDLE_TRY(board_.timeline.transfer(&lane_, Direction::in, bytes, name));
-    // Whoever wrote the source may write it again at once, so its bytes are taken now.
+    // The caller may write the source again at once, so its bytes are taken now.
     const auto snapshot =
         std::make_shared<std::vector<std::byte>>(origin.data, origin.data + bytes);
     worker_->submit({}, [snapshot, target] {

@@ -8,8 +8,8 @@
 namespace heddle::sim {
 
 Timeline::Timeline(std::shared_ptr<HostClock> clock, const Parameters& parameters,
-                   std::string device)
-    : clock_(std::move(clock)), parameters_(parameters), device_(std::move(device)) {
+                   std::string device, int host)
+    : clock_(std::move(clock)), parameters_(parameters), device_(std::move(device)), host_(host) {
     set_faults(parameters.faults);
 }
 
@@ -17,6 +17,20 @@ Timeline::Timeline(std::shared_ptr<HostClock> clock, const Parameters& parameter
 
 double Timeline::over_link(std::size_t bytes) const {
     return parameters_.latency + static_cast<double>(bytes) / parameters_.link_bandwidth;
+}
+
+double Timeline::over_network(std::size_t bytes) const {
+    return parameters_.hop + static_cast<double>(bytes) / parameters_.net_bandwidth;
+}
+
+double Timeline::network_free(int from, int to) const {
+    if (from == to) return 0;
+    return std::max(clock_->networks[from].out, clock_->networks[to].in);
+}
+
+void Timeline::occupy_network(int from, int to, double end) {
+    if (from == to) return;
+    clock_->networks[from].out = clock_->networks[to].in = end;
 }
 
 double Timeline::in_memory(std::size_t bytes) const {
@@ -69,9 +83,12 @@ Result<Span> Timeline::transfer(Lane* lane, Direction direction, std::size_t byt
     const std::lock_guard guard(clock_->lock);
     const bool is_in = direction == Direction::in;
     double& engine = is_in ? copying_in_ : copying_out_;
-    const double duration = over_link(bytes);
-    const double start = std::max(idle_from(lane), engine);
+    const int from = is_in ? 0 : host_, to = is_in ? host_ : 0;  // the program is on host 0
+    const double duration =
+        from == to ? over_link(bytes) : std::max(over_link(bytes), over_network(bytes));
+    const double start = std::max({idle_from(lane), engine, network_free(from, to)});
     HEDDLE_TRY(check_copy(start + duration, name));
+    occupy_network(from, to, start + duration);
     return occupy(engine, lane, {is_in ? HEDDLE_SIM_WRITE : HEDDLE_SIM_READ, name, bytes},
                   {start, start + duration});
 }
@@ -82,15 +99,17 @@ Result<Span> Timeline::copy(Timeline& from, Lane* from_lane, Timeline& to, Lane*
     const bool is_within = &from == &to;
     double& source = is_within ? from.computing_ : from.copying_out_;
     double& target = is_within ? to.computing_ : to.copying_in_;
-    // The slower of two links; within a device every byte is read and written.
-    const double duration =
+    // The slowest of the links on the way; within a device every byte is read and written.
+    double duration =
         is_within ? to.in_memory(2 * bytes) : std::max(from.over_link(bytes), to.over_link(bytes));
-    const double start =
-        std::max({from.idle_from(from_lane), to.idle_from(to_lane), source, target});
+    if (from.host_ != to.host_) duration = std::max(duration, to.over_network(bytes));
+    const double start = std::max({from.idle_from(from_lane), to.idle_from(to_lane), source, target,
+                                   to.network_free(from.host_, to.host_)});
     const double end = start + duration;
     if (!is_within) HEDDLE_TRY(to.remembered(from.check_alive(end, "copy", name)));
     HEDDLE_TRY(to.check_copy(end, name));
     source = end;
+    to.occupy_network(from.host_, to.host_, end);
     if (from_lane != nullptr) from_lane->ready = end;
     return to.occupy(target, to_lane, {HEDDLE_SIM_COPY, name, bytes}, {start, end});
 }
@@ -119,7 +138,7 @@ Result<> Timeline::check_copy(double end, std::string_view name) {
     return remembered(std::move(alive));
 }
 
-/// Keeps a failure for the next graph, because whoever copies is not told.
+/// Keeps a failure for the next graph, because a copy returns no status.
 Result<> Timeline::remembered(Result<> outcome) {
     if (!outcome && !failure_) failure_ = outcome.error();
     return outcome;

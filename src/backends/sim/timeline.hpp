@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,8 +30,14 @@ struct Lane {
 /// The host's time, shared by all devices of one configuration. Its lock guards theirs as well,
 /// and their lanes: a copy touches two of each.
 struct HostClock {
+    /// When the network of a host is free again, in each direction.
+    struct Network {
+        double in = 0, out = 0;
+    };
+
     std::mutex lock;
     double now = 0;
+    std::map<int, Network> networks;  ///< by host; the program runs on host 0
 };
 
 enum class Direction { in, out };
@@ -38,7 +45,8 @@ enum class Direction { in, out };
 /// The engines of one device: what they are given, when it is done, and what goes wrong with it.
 class Timeline {
 public:
-    Timeline(std::shared_ptr<HostClock> clock, const Parameters& parameters, std::string device);
+    Timeline(std::shared_ptr<HostClock> clock, const Parameters& parameters, std::string device,
+             int host);
 
     /// A node on the computing engine. `far_bytes` of its operands lie on the host and come over
     /// the link.
@@ -74,7 +82,7 @@ public:
     /// Whether the device is there at all at the host's time.
     Result<> present() const;
 
-    /// The failure of a copy that nobody could be told about so far.
+    /// The failure of a copy that no call has returned so far.
     std::optional<Error> take_failure();
 
     std::vector<heddle_sim_item> trace() const;
@@ -94,6 +102,10 @@ private:
     };
 
     double over_link(std::size_t bytes) const;
+    double over_network(std::size_t bytes) const;
+    /// When bytes can go from one host to another at the earliest.
+    double network_free(int from, int to) const;
+    void occupy_network(int from, int to, double end);
     double in_memory(std::size_t bytes) const;
     double idle_from(const Lane* lane) const;
     Result<> check_alive(double end, std::string_view what, std::string_view name) const;
@@ -105,6 +117,7 @@ private:
     const std::shared_ptr<HostClock> clock_;
     const Parameters parameters_;
     const std::string device_;
+    const int host_;
 
     double computing_ = 0, copying_in_ = 0, copying_out_ = 0;  ///< when each engine is free again
     Countdown allocations_, copies_, nodes_;

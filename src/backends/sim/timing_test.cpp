@@ -1,6 +1,9 @@
-// The virtual clock.
+// The virtual clock, and what queues note of the real one.
+
+#include <chrono>
 
 #include "backends/sim/test_support.hpp"
+#include "heddle/backend/trace.h"
 
 namespace heddle::sim {
 namespace {
@@ -202,6 +205,65 @@ TEST_F(SimTiming, TheTraceCanBeClearedCutAndSwitchedOff) {
     ASSERT_TRUE(configure("trace=0"));
     write(bench_.vector(10, type()), std::vector<float>(10));
     EXPECT_TRUE(trace_of(device()).empty());
+}
+
+double wall() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+TEST_F(SimTiming, QueuesNoteWhenTheyReallyWorkedOnWhat) {
+    const auto span = sim_function<heddle_queue_span_t>(HEDDLE_QUEUE_SPAN);
+    ASSERT_NE(span, nullptr);
+    const Event from(ggml_backend_event_new(device(0))), to(ggml_backend_event_new(device(0)));
+    double begin = -1, end = -1;
+    EXPECT_FALSE(span(from.get(), to.get(), &begin, &end)) << "never recorded";
+    ggml_backend_event_record(from.get(), stream_.get());
+    ggml_backend_event_record(to.get(), stream_.get());
+    ASSERT_TRUE(span(from.get(), to.get(), &begin, &end));
+    EXPECT_EQ(begin, end) << "nothing was done";
+
+    Tensor* x = bench_.vector(1000, type());
+    const double before = wall();
+    ggml_backend_tensor_set_async(stream_.get(), x, data_.data(), 0, 4000);
+    ggml_backend_event_record(to.get(), stream_.get());
+    ASSERT_TRUE(span(from.get(), to.get(), &begin, &end));
+    EXPECT_LE(before, begin);
+    EXPECT_LE(begin, end);
+    EXPECT_LE(end, wall());
+
+    const double middle = wall();
+    ggml_backend_event_record(from.get(), stream_.get());
+    ggml_backend_tensor_set_async(stream_.get(), x, data_.data(), 0, 4000);
+    ggml_backend_event_record(to.get(), stream_.get());
+    ASSERT_TRUE(span(from.get(), to.get(), &begin, &end));
+    EXPECT_LE(middle, begin) << "only what lies between the two";
+}
+
+TEST_F(SimTiming, WhatAQueueWaitsForIsNotItsWork) {
+    const auto span = sim_function<heddle_queue_span_t>(HEDDLE_QUEUE_SPAN);
+    const auto event = [] { return Event(ggml_backend_event_new(device(0))); };
+    const Event first = event(), done = event(), from = event(), to = event();
+    const Stream other(ggml_backend_dev_init(device(0), nullptr));
+    Tensor *x = bench_.vector(1 << 20, type()), *y = bench_.vector(1, type());
+    Tensor* z = bench_.vector(1, type());  // each queue has its own: nothing orders them here
+    const std::vector<float> data(1 << 20);
+    ggml_backend_tensor_set_async(other.get(), z, data.data(), 0, 4);
+    ggml_backend_event_record(first.get(), other.get());
+    ggml_backend_tensor_set_async(other.get(), x, data.data(), 0, ggml_nbytes(x));
+    ggml_backend_event_record(done.get(), other.get());
+    ggml_backend_tensor_set_async(stream_.get(), y, data.data(), 0, 4);
+    ggml_backend_event_record(from.get(), stream_.get());
+    ggml_backend_event_wait(stream_.get(), done.get());
+    ggml_backend_tensor_set_async(stream_.get(), y, data.data(), 0, 4);
+    ggml_backend_event_record(to.get(), stream_.get());
+    double begin = 0, end = 0, others_begin = 0, others_end = 0;
+    ASSERT_TRUE(span(first.get(), done.get(), &others_begin, &others_end));
+    ASSERT_TRUE(span(from.get(), to.get(), &begin, &end));
+    EXPECT_GE(begin, others_end);
+    EXPECT_LE(begin, end);
+    EXPECT_FALSE(span(first.get(), to.get(), &begin, &end)) << "of two queues";
+    EXPECT_FALSE(span(nullptr, to.get(), &begin, &end));
 }
 
 TEST_F(SimTiming, NoTraceIsKeptUnlessItIsAskedFor) {

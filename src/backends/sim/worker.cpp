@@ -1,10 +1,24 @@
 #include "backends/sim/worker.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <new>
 #include <system_error>
 
 #include "heddle/backend/guard.hpp"
 
 namespace heddle::sim {
+namespace {
+
+/// A schedule of a large model gives a queue a few thousand jobs a run; 24 bytes each.
+constexpr std::size_t kMostSpans = std::size_t{1} << 16;
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
 
 void Progress::wait(std::uint64_t number) {
     if (home_ != process_number()) return;
@@ -12,10 +26,31 @@ void Progress::wait(std::uint64_t number) {
     changed_.wait(guard, [&] { return done_ >= number; });
 }
 
-void Progress::advance() {
+void Progress::advance(const JobSpan& span) {
     const std::lock_guard guard(lock_);
     ++done_;
+    try {
+        spans_.push_back(span);
+        if (spans_.size() > kMostSpans) spans_.pop_front();
+    } catch (const std::bad_alloc&) {
+        spans_.clear();  // the job is done all the same; its times are not known
+    }
     changed_.notify_all();
+}
+
+std::optional<JobSpan> Progress::span(std::uint64_t from, std::uint64_t to) {
+    if (home_ != process_number()) return std::nullopt;
+    wait(to);
+    const std::lock_guard guard(lock_);
+    if (to == 0) return JobSpan{};  // the queue was never given anything
+    const std::uint64_t forgotten = done_ - spans_.size();
+    if (std::min(from, to - 1) < forgotten) return std::nullopt;
+    const double end = spans_[to - 1 - forgotten].end;
+    for (std::uint64_t job = from; job < to; ++job) {
+        const JobSpan& each = spans_[job - forgotten];
+        if (!each.is_wait) return JobSpan{each.begin, end};
+    }
+    return JobSpan{end, end, true};
 }
 
 Worker::~Worker() {
@@ -92,12 +127,14 @@ void Worker::run() {
 
 void Worker::perform(Entry entry) {
     entry.after.wait();
+    JobSpan span{.begin = now(), .is_wait = !entry.job};
     if (entry.job) {
         auto done = plugin::attempt([&] { return entry.job(); });
         if (!done) keep(std::move(done).error());
     }
     entry = {};  // what the job holds is let go before anybody is told
-    progress_->advance();
+    span.end = now();
+    progress_->advance(span);
 }
 
 }  // namespace heddle::sim

@@ -15,18 +15,30 @@
 
 namespace heddle::sim {
 
-/// How far a queue has come. Outlives the queue, for those who wait for it.
+/// From when to when a job was done: seconds of the steady clock.
+struct JobSpan {
+    double begin = 0, end = 0;
+    bool is_wait = false;  ///< there was nothing to do but to wait for another queue
+};
+
+/// How far a queue has come, and when. Outlives the queue, for those who wait for it.
 class Progress {
 public:
-    /// Until `number` jobs are done. Not at all in a child of the process: nobody does them there.
+    /// Until `number` jobs are done. Not at all in a child of the process: no thread is there.
     void wait(std::uint64_t number);
-    void advance();
+    void advance(const JobSpan& span);
+
+    /// From the begin of the first job after the first `from` to the end of job `to`, once that is
+    /// done. Waits do not count: without other jobs begin and end are those of job `to`'s end.
+    /// Nothing if it was too long ago.
+    std::optional<JobSpan> span(std::uint64_t from, std::uint64_t to);
 
 private:
     const unsigned home_ = process_number();
     std::mutex lock_;
     std::condition_variable changed_;
     std::uint64_t done_ = 0;
+    std::deque<JobSpan> spans_;  ///< of the last jobs that are done
 };
 
 /// A point in a queue; the empty one has always been reached.

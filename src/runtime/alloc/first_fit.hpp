@@ -202,7 +202,7 @@ private:
         steps_ -= next;
         address = inside_chunk(address, item.size);
         for (; next < count && placed[next].begin < address + item.size; ++next) {
-            // Without a branch that nobody could predict.
+            // Without a branch that could not be predicted.
             const bool together =
                 (placed[next].first <= item.last) & (placed[next].last >= item.first);
             const std::uint32_t above = std::max(address, together ? placed[next].end : 0);

@@ -80,8 +80,8 @@ Result<> place_views(std::span<Tensor* const> views, Placed& placed) {
     return ok();
 }
 
-/// Whether a device computes there that may compute groups of nodes at once. The processor does
-/// not; its results lie in memory of the host, whoever it is from.
+/// Whether a device computes there that may compute groups of nodes at once. The CPU does
+/// not; its results lie in memory of the host, of whatever type.
 bool may_fuse(BufferType& type) {
     if (is_host(type)) return false;
     Device* const device = device_of(type);

@@ -18,7 +18,7 @@
 /// Ids are the caller's numbers for buffer types; ids of the same type share an arena. The plan of
 /// the last graph is kept, and used for another one only if every block of that fits it.
 ///
-/// In memory of devices other than the processor, groups of nodes that such devices compute at once
+/// In memory of devices other than the CPU, groups of nodes that such devices compute at once
 /// are planned as one step, as far as that costs little (`alloc::Planner`).
 struct ggml_gallocr {
     /// The types are borrowed, the list is not.

@@ -26,7 +26,7 @@ bool may_reuse(const Tensor& node) {
     return op < answers.size() && answers[op];
 }
 
-/// Whether somebody else gave it memory. A view has that of its root, whatever its own fields say.
+/// Whether the caller gave it memory. A view has that of its root, whatever its own fields say.
 bool is_external(const Tensor& tensor) {
     const Tensor& root = tensor.view_src != nullptr ? *tensor.view_src : tensor;
     return root.data != nullptr || root.buffer != nullptr;

@@ -54,7 +54,7 @@ struct Lifetimes {
 ///   it, or that first reads it.
 /// - Memory is needed up to the last node that reads the tensor or a view of it; to the very end
 /// for
-///   outputs, for what nobody reads, and for what has a view nobody reads.
+///   outputs, for what no node reads, and for what has a view no node reads.
 /// - A node whose op allows it takes over the block of a source of the same layout, seen directly
 /// or
 ///   through a view from its first byte on, if the block is in the same arena, is large enough and
@@ -94,7 +94,7 @@ private:
         std::uint16_t reads = 0;  ///< how many slots of that reader mean this memory
         std::uint16_t uses = 0;   ///< by anybody, under its own name; the largest means many
         bool kept = false;        ///< to the end
-        bool dangling = false;    ///< a computed view: if nobody reads it, the caller will
+        bool dangling = false;    ///< a computed view: if no node reads it, the caller will
     };
 
     /// What the second pass needs to know of a node without looking at tensors again.

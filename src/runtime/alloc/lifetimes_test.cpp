@@ -64,7 +64,7 @@ TEST(Lifetimes, ReadersOfViewsKeepTheRootAlive) {
               "block 2: 8 bytes in arena 0, 3 to 4: z\n");
 }
 
-TEST(Lifetimes, ViewsNobodyReadsKeepTheirRootToTheEnd) {
+TEST(Lifetimes, ViewsNoNodeReadsKeepTheirRootToTheEnd) {
     SampleGraph s(8);
     Tensor* x = named(s.input(GGML_TYPE_F32, 4), "x");
     Tensor* y = named(ggml_sin(s.context(), x), "y");

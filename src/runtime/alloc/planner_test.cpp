@@ -83,7 +83,7 @@ TEST(Planner, NoPatternIsBlockedInWhatWasReservedForManyTokens) {
     }
 }
 
-TEST(Planner, OnTheProcessorNothingIsHeldLonger) {
+TEST(Planner, OnTheCpuNothingIsHeldLonger) {
     int larger = 0;
     FakeDevice device;
     auto on_device = allocator_in(device.type), on_host = allocator_in(host_buffer_type());

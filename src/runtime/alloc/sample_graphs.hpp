@@ -10,7 +10,7 @@
 #include "core/graph.hpp"
 #include "ggml.h"
 
-/// For tests and benchmarks of the planner: graphs like those of models, and graphs like nobody's.
+/// For tests and benchmarks of the planner: graphs like those of models, and others.
 namespace heddle::test {
 
 /// A context of its own with one graph in it. Nothing has memory unless said otherwise.
@@ -29,7 +29,7 @@ public:
     ggml_context* context() { return context_; }
     Graph& graph() { return *graph_; }
 
-    /// A tensor that counts as having memory. Nobody reads it here.
+    /// A tensor that counts as having memory. No node reads it here.
     ggml_tensor* weight(std::int64_t columns, std::int64_t rows = 1, std::int64_t planes = 1) {
         ggml_tensor* tensor = ggml_new_tensor_3d(context_, GGML_TYPE_F16, columns, rows, planes);
         tensor->data = memory_.data();

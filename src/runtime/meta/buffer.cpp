@@ -133,7 +133,7 @@ Result<Parts> JoinedBuffer::parts_behind(const Tensor& tensor) {
     } else {
         HEDDLE_TRY_ASSIGN(split, States(device_).of(root));
     }
-    // By the time somebody looks, computed sums have been put together.
+    // By the time it is read, computed sums have been put together.
     if (split.is_sum() && root.op != GGML_OP_NONE) split = mirrored();
     return parts_of(root, split);
 }

@@ -52,7 +52,7 @@ public:
     /// How a tensor of the program's lies; none for tensors that follow from others.
     std::optional<Split> given_split(const Tensor& root);
 
-    /// Keeps how a tensor lies that has just been computed: whoever reads it need not look at all
+    /// Keeps how a tensor lies that has just been computed: a reader need not look at all
     /// it follows from. The tensor carries a number that tells it from later ones at its address.
     void remember(Tensor& root, const Split& split);
 
@@ -62,7 +62,7 @@ public:
     /// Gives `slice`, which may have an op and sources by now, its place on device `device`.
     Result<> place(const Tensor& root, Tensor& slice, std::size_t device);
 
-    /// The parts of the root of `tensor`, as somebody finds them who reads or writes it.
+    /// The parts of the root of `tensor`, as a read or a write from outside finds them.
     Result<Parts> parts_behind(const Tensor& tensor);
 
 private:

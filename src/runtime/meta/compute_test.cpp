@@ -1,11 +1,11 @@
-// Graphs on joined devices: every rule gives what the processor gives, or says why it cannot.
+// Graphs on joined devices: every rule gives what the CPU gives, or says why it cannot.
 
 #include "runtime/meta/test_rig.hpp"
 
 namespace heddle::meta {
 namespace {
 
-/// The same with two and three devices: simulated ones, and some together with the processor.
+/// The same with two and three devices: simulated ones, and some together with the CPU.
 class Rules : public testing::TestWithParam<int> {
 protected:
     std::size_t count() const { return GetParam() == 2 ? 2 : 3; }

@@ -68,14 +68,14 @@ std::map<std::string, ggml_backend_meta_split_state> layer_splits(
 }
 
 struct Setting {
-    std::size_t simulated, processors;
+    std::size_t simulated, cpus;
     std::vector<std::int64_t> shares;  ///< of 4 key heads
 };
 
 class Layer : public testing::TestWithParam<Setting> {
 protected:
     Joined join() const {
-        return {some_devices(GetParam().simulated, GetParam().processors),
+        return {some_devices(GetParam().simulated, GetParam().cpus),
                 layer_splits(GetParam().shares)};
     }
 };

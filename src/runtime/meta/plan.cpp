@@ -211,18 +211,18 @@ Result<std::unique_ptr<Plan>> Plan::make(JoinedDevice& device, const Graph& grap
 
 // ---- running -----------------------------------------------------------------------------------
 
-Result<> Plan::run_step(Step& step, Crew& crew) {
-    for (const std::size_t j : crew.order()) HEDDLE_TRY(compute_async(crew[j], step.graphs[j]));
-    if (step.reduction != nullptr) HEDDLE_TRY(step.reduction->run(crew));
+Result<> Plan::run_step(Step& step, StreamGroup& group) {
+    for (const std::size_t j : group.order()) HEDDLE_TRY(compute_async(group[j], step.graphs[j]));
+    if (step.reduction != nullptr) HEDDLE_TRY(step.reduction->run(group));
     return ok();
 }
 
-Result<> Plan::run(Crew& crew) {
+Result<> Plan::run(StreamGroup& group) {
     for (Step& step : steps_) {
-        auto done = run_step(step, crew);
+        auto done = run_step(step, group);
         if (done) continue;
-        // The others have work that nobody will go on with.
-        static_cast<void>(crew.finish_all());
+        // The others have work that will not be continued.
+        static_cast<void>(group.finish_all());
         return done;
     }
     return ok();

@@ -29,7 +29,7 @@ public:
     static Result<std::unique_ptr<Plan>> make(JoinedDevice& device, const Graph& graph);
 
     std::uint64_t uid() const { return uid_; }
-    Result<> run(Crew& crew);
+    Result<> run(StreamGroup& group);
 
 private:
     Plan(JoinedDevice& device, std::uint64_t uid)
@@ -45,7 +45,7 @@ private:
     bool is_absent(const Tensor& node, const Sums& sums, std::size_t device);
     Result<> make_graphs(const Graph& graph);
     Result<> make_steps(const Graph& graph, const Sums& sums);
-    Result<> run_step(Step& step, Crew& crew);
+    Result<> run_step(Step& step, StreamGroup& group);
 
     struct ContextFree {
         void operator()(Context* context) const { destroy_context(context); }

@@ -135,7 +135,7 @@ Result<> Reduction::add_node(std::size_t device, const Tensor& target, const Ten
     if (!supports_op(device_.device(device), *node)) {
         return failure(Errc::unsupported, "putting the sum ", heddle::describe(target),
                        " together: device '", heddle::name_of(device_.device(device)),
-                       "' cannot add tensors of this type");
+                       "' cannot add tensors of type ", heddle::name_of(target.type));
     }
     additions_[device].push_back(node);
     return ok();
@@ -196,25 +196,26 @@ Result<> Reduction::make_graphs() {
 
 // ---- doing it ----------------------------------------------------------------------------------
 
-Result<> Reduction::run(Crew& crew) {
-    if (crew.size() < 2 || is_empty(*tensors_[0])) return ok();
-    if (crew.add_up(tensors_)) return ok();
+Result<> Reduction::run(StreamGroup& group) {
+    if (group.size() < 2 || is_empty(*tensors_[0])) return ok();
+    if (group.add_up(tensors_)) return ok();
     if (present_.empty()) {
-        HEDDLE_TRY(crew.finish_all());
+        HEDDLE_TRY(group.finish_all());
         for (Tensor* tensor : tensors_) HEDDLE_TRY(zero_tensor(*tensor));
         return ok();
     }
-    // Nobody may still be using what is written now.
-    HEDDLE_TRY(crew.meet());
+    // No stream may still be using what is written now.
+    HEDDLE_TRY(group.meet());
     const auto copy_all = [&](std::deque<Copy>& copies) -> Result<> {
         for (Copy& each : copies) {
-            HEDDLE_TRY(copy_tensor_async(crew[each.from], crew[each.to], each.source, each.target));
+            HEDDLE_TRY(
+                copy_tensor_async(group[each.from], group[each.to], each.source, each.target));
         }
         return ok();
     };
     HEDDLE_TRY(copy_all(gather_));
-    for (const std::size_t j : crew.order()) {
-        if (!additions_[j].empty()) HEDDLE_TRY(compute_async(crew[j], *graphs_[j]));
+    for (const std::size_t j : group.order()) {
+        if (!additions_[j].empty()) HEDDLE_TRY(compute_async(group[j], *graphs_[j]));
     }
     return copy_all(spread_);
 }

@@ -6,7 +6,7 @@
 
 #include "core/graph.hpp"
 #include "runtime/buffer.hpp"
-#include "runtime/meta/crew.hpp"
+#include "runtime/meta/stream_group.hpp"
 
 namespace heddle::meta {
 
@@ -42,7 +42,7 @@ public:
 
     std::size_t scratch_size() const;
     Result<> build(Scratch& scratch);
-    Result<> run(Crew& crew);
+    Result<> run(StreamGroup& group);
 
 private:
     struct Copy {

@@ -9,8 +9,9 @@
 namespace heddle::meta {
 namespace {
 
-bool only_looks(const Tensor& tensor) {
-    return tensor.view_src != nullptr && plugin::only_describes(tensor);
+/// Whether `tensor` is a view that computes nothing.
+bool is_mere_view(const Tensor& tensor) {
+    return tensor.view_src != nullptr && plugin::computes_nothing(tensor);
 }
 
 /// The dimension of `view` that is cut, if it shows its source the way views mostly do.
@@ -23,9 +24,9 @@ int likely_dim(const Tensor& view, const Split& source) {
     return from->nb[dim] == view.nb[dim] ? static_cast<int>(dim) : -1;
 }
 
-/// A sum that somebody computed, or another look at one.
+/// A computed sum, or a view of one.
 bool is_computed_sum(const Tensor& tensor, const Split& root_split) {
-    const Tensor& root = only_looks(tensor) ? *tensor.view_src : tensor;
+    const Tensor& root = is_mere_view(tensor) ? *tensor.view_src : tensor;
     return root_split.is_sum() && root.op != GGML_OP_NONE;
 }
 
@@ -94,7 +95,7 @@ Result<NodeSources> States::sources_of(const Tensor& node) {
         const Tensor* const source = node.src[i];
         if (source == nullptr || source == &node) continue;  // casts are their own target
         HEDDLE_TRY_ASSIGN(Split split, of(*source));
-        const Tensor& root = only_looks(*source) ? *source->view_src : *source;
+        const Tensor& root = is_mere_view(*source) ? *source->view_src : *source;
         HEDDLE_TRY_ASSIGN(const Split root_split, of(root));
         const bool is_sum = is_computed_sum(*source, root_split);
         if (is_sum) split = mirrored();
@@ -122,7 +123,7 @@ Result<Split> States::evaluate(const Tensor& tensor) {
                 text("node ", heddle::describe(tensor), ", ", describe_op_of(tensor)));
         }
         place = *std::move(found);
-        if (only_looks(tensor)) return place;
+        if (is_mere_view(tensor)) return place;
     }
     HEDDLE_TRY_ASSIGN(const NodeSources sources, sources_of(tensor));
     HEDDLE_TRY_ASSIGN(Split split, derive(tensor, sources, device_.size()));

@@ -8,7 +8,7 @@
 namespace heddle::meta {
 namespace {
 
-/// Graphs that are computed in turns, such as the pieces of one that a scheduler has cut.
+/// Graphs that are computed alternately, such as the pieces of one that a scheduler has cut.
 constexpr std::size_t kMaxPlans = 16;
 
 struct Located {
@@ -29,13 +29,13 @@ Result<Located> locate(JoinedDevice& device, const Tensor& tensor) {
 }  // namespace
 
 Result<std::unique_ptr<JoinedStream>> JoinedStream::make(JoinedDevice& device, const char* params) {
-    HEDDLE_TRY_ASSIGN(std::unique_ptr<Crew> crew, Crew::make(device, params));
-    return std::unique_ptr<JoinedStream>(new JoinedStream(device, std::move(crew)));
+    HEDDLE_TRY_ASSIGN(std::unique_ptr<StreamGroup> group, StreamGroup::make(device, params));
+    return std::unique_ptr<JoinedStream>(new JoinedStream(device, std::move(group)));
 }
 
 JoinedStream::~JoinedStream() {
     // Plans go after the work that uses them.
-    static_cast<void>(crew_->finish_all());
+    static_cast<void>(group_->finish_all());
 }
 
 /// Graphs with the same number are the same; number 0 says nothing.
@@ -49,7 +49,7 @@ Result<Plan*> JoinedStream::plan_for(const Graph& graph) {
     HEDDLE_TRY_ASSIGN(std::unique_ptr<Plan> plan, Plan::make(device_, graph));
     const auto is_used_up = [](const auto& old) { return old->uid() == 0; };
     if (plans_.size() >= kMaxPlans || std::ranges::any_of(plans_, is_used_up)) {
-        HEDDLE_TRY(crew_->finish_all());
+        HEDDLE_TRY(group_->finish_all());
         std::erase_if(plans_, is_used_up);
         if (plans_.size() >= kMaxPlans) plans_.pop_back();
     }
@@ -60,22 +60,23 @@ Result<Plan*> JoinedStream::plan_for(const Graph& graph) {
 Result<> JoinedStream::compute(Graph& graph) {
     if (graph.n_nodes == 0) return ok();
     HEDDLE_TRY_ASSIGN(Plan* const plan, plan_for(graph));
-    return plan->run(*crew_);
+    return plan->run(*group_);
 }
 
-Result<> JoinedStream::synchronize() { return crew_->finish_all(); }
+Result<> JoinedStream::synchronize() { return group_->finish_all(); }
 
 Result<> JoinedStream::write_async(Tensor& tensor, std::size_t offset,
                                    std::span<const std::byte> bytes) {
     HEDDLE_TRY_ASSIGN(Located place, locate(device_, tensor));
     return write_parts(*place.root, place.parts, tensor.view_offs + offset, bytes,
-                       crew_->streams());
+                       group_->streams());
 }
 
 Result<> JoinedStream::read_async(const Tensor& tensor, std::size_t offset,
                                   std::span<std::byte> bytes) {
     HEDDLE_TRY_ASSIGN(const Located place, locate(device_, tensor));
-    return read_parts(*place.root, place.parts, tensor.view_offs + offset, bytes, crew_->streams());
+    return read_parts(*place.root, place.parts, tensor.view_offs + offset, bytes,
+                      group_->streams());
 }
 
 JoinedStream* joined(Stream* stream) {

@@ -3,8 +3,8 @@
 #include <list>
 #include <memory>
 
-#include "runtime/meta/crew.hpp"
 #include "runtime/meta/plan.hpp"
+#include "runtime/meta/stream_group.hpp"
 
 namespace heddle::meta {
 
@@ -25,16 +25,16 @@ public:
     Result<> write_async(Tensor& tensor, std::size_t offset, std::span<const std::byte> bytes);
     Result<> read_async(const Tensor& tensor, std::size_t offset, std::span<std::byte> bytes);
 
-    const Crew& crew() const { return *crew_; }
+    const StreamGroup& group() const { return *group_; }
 
 private:
-    JoinedStream(JoinedDevice& device, std::unique_ptr<Crew> crew)
-        : device_(device), crew_(std::move(crew)) {}
+    JoinedStream(JoinedDevice& device, std::unique_ptr<StreamGroup> group)
+        : device_(device), group_(std::move(group)) {}
 
     Result<Plan*> plan_for(const Graph& graph);
 
     JoinedDevice& device_;
-    std::unique_ptr<Crew> crew_;
+    std::unique_ptr<StreamGroup> group_;
     std::list<std::unique_ptr<Plan>> plans_;  ///< the one used last comes first
 };
 

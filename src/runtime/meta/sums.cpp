@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLookAhead = 64;
 constexpr int kForever = std::numeric_limits<int>::max();
 
-/// Whether somebody may read the tensor after the graph was computed.
+/// Whether the tensor may be read after the graph was computed.
 bool is_kept(const Tensor& tensor) {
     const Buffer* const buffer = root_buffer(tensor);
     return (tensor.flags & GGML_TENSOR_FLAG_OUTPUT) != 0 || buffer == nullptr ||
@@ -80,7 +80,7 @@ private:
 
     /// Whether the whole sum has gone into `node` and is used nowhere else.
     bool is_all_in(const Tensor& node) const {
-        if (plugin::only_describes(node)) return false;
+        if (plugin::computes_nothing(node)) return false;
         return std::ranges::all_of(
             left_, [&](const auto& member) { return member.first == &node || member.second == 0; });
     }

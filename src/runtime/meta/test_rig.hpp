@@ -17,7 +17,7 @@
 #include "heddle/sched.h"
 
 /// What tests of joined devices share: devices, a program that knows how its tensors are cut, and
-/// graphs that are computed on a joined device and on the processor alone.
+/// graphs that are computed on a joined device and on the CPU alone.
 namespace heddle::meta {
 
 using Values = std::vector<float>;
@@ -63,15 +63,15 @@ inline ggml_backend_dev_t cpu_device() {
     return ggml_backend_get_device(stream.get());
 }
 
-/// `count` simulated devices, and as many times the processor as asked for.
-inline std::vector<ggml_backend_dev_t> some_devices(std::size_t count, std::size_t processors = 0,
+/// `count` simulated devices, and as many times the CPU as asked for.
+inline std::vector<ggml_backend_dev_t> some_devices(std::size_t count, std::size_t cpus = 0,
                                                     const std::string& more = "") {
     std::vector<ggml_backend_dev_t> devices;
     if (count > 0) {
         EXPECT_TRUE(sim::configure("devices=" + std::to_string(count) + more));
         for (std::size_t i = 0; i < count; ++i) devices.push_back(sim::device(i));
     }
-    devices.insert(devices.end(), processors, cpu_device());
+    devices.insert(devices.end(), cpus, cpu_device());
     return devices;
 }
 
@@ -222,7 +222,7 @@ private:
 
 using Build = std::function<void(Model&)>;
 
-/// What the processor alone makes of a model.
+/// What the CPU alone makes of a model.
 inline std::vector<Values> reference(const Build& build) {
     Model model;
     build(model);
@@ -245,7 +245,7 @@ inline void expect_close(const std::vector<Values>& got, const std::vector<Value
     }
 }
 
-/// Computes the model on a joined device and compares it with the processor.
+/// Computes the model on a joined device and compares it with the CPU.
 inline void expect_same(const Joined& joined, const Build& build, double tolerance = 1e-4) {
     Model model;
     build(model);

@@ -47,8 +47,8 @@ double Clock::free_sum() const {
 }
 
 double& Clock::link_free(RunnerId from, RunnerId to) {
-    const std::size_t source = from == kNobody ? runners_ - 1 : static_cast<std::size_t>(from);
-    const std::size_t target = to == kNobody ? runners_ - 1 : static_cast<std::size_t>(to);
+    const std::size_t source = from == kNoRunner ? runners_ - 1 : static_cast<std::size_t>(from);
+    const std::size_t target = to == kNoRunner ? runners_ - 1 : static_cast<std::size_t>(to);
     return free_[runners_ + source * runners_ + target];
 }
 

@@ -47,7 +47,7 @@ public:
 
     /// Nodes that only look take no time.
     double node_seconds(const Tensor& node, RunnerId runner) const;
-    /// kNobody is a device outside the team, reached by way of the last runner.
+    /// kNoRunner is a device outside the team, reached by way of the last runner.
     double copy_seconds(std::size_t bytes, RunnerId from, RunnerId to) const;
 
     std::size_t runner_count() const { return speeds_.size(); }

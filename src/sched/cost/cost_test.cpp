@@ -92,7 +92,7 @@ Placement placed(Abilities& abilities, const std::vector<RunnerId>& runners) {
     const GraphIndex& index = abilities.index();
     std::size_t next = 0;
     for (const TensorId node : index.nodes()) {
-        if (index.only_looks(node)) continue;
+        if (index.is_view(node)) continue;
         made[node].runner = runners[next++];
         made[node].rule = Rule::cost;
     }
@@ -133,7 +133,7 @@ TEST(CostModel, ACopyTakesLatencyAndItsBytesOverTheLink) {
     EXPECT_DOUBLE_EQ(model.copy_seconds(1'000'000, 0, 1), 1.25);
     EXPECT_LT(model.copy_seconds(1'000'000, 1, 0), 0.1);
     model.set_link(2, 1, {.bandwidth = 1e6, .latency = 0.75});
-    EXPECT_DOUBLE_EQ(model.copy_seconds(1'000'000, kNobody, 1), 1.75);
+    EXPECT_DOUBLE_EQ(model.copy_seconds(1'000'000, kNoRunner, 1), 1.75);
 }
 
 // ---- predictions -------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ public:
         g_.values.reserve(2 * nodes.size());
         for (std::size_t i = 0; i < nodes.size(); ++i) {
             const TensorId id = nodes[i];
-            if (index_.only_looks(id) || seen_[at(id)] != 0) continue;
+            if (index_.is_view(id) || seen_[at(id)] != 0) continue;
             seen_[at(id)] = 1;
             add_unit(id, static_cast<std::int32_t>(i));
         }
@@ -105,7 +105,7 @@ private:
         }
         leaf_of_[at(root)] = static_cast<std::int32_t>(g_.leafs.size());
         if (is_input || choice.rule == Rule::pinned || choice.rule == Rule::input) {
-            value.place = choice.runner == kNobody ? team_.last() : choice.runner;
+            value.place = choice.runner == kNoRunner ? team_.last() : choice.runner;
             value.memory = value.place;
         } else {
             value.holder = g_.unit(reader).leader;
@@ -145,7 +145,7 @@ private:
                          (given != nullptr && choice.rule != Rule::away);
         added.first_read = static_cast<std::uint32_t>(g_.reads.size());
         for (const GraphIndex::Source& source : index_.sources(id)) {
-            // Casts name themselves as what they write: nobody has computed that before.
+            // Casts name themselves as what they write: that has not been computed before.
             if (source.tensor == id || is_still_to_come(source.tensor)) continue;
             const std::int32_t value = value_for(source.tensor, unit);
             g_.reads.push_back(value);

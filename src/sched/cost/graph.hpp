@@ -18,34 +18,34 @@ class Assignment;
 /// A graph as the clock sees it: nodes that take time, what they read, and where that may lie.
 class CostGraph {
 public:
-    /// One version of a tensor that somebody reads.
+    /// One version of a tensor that a node reads.
     struct Value {
         std::size_t bytes = 0;
         UnitId writer = kNoUnit;  ///< there when it is done; kNoUnit: from the beginning
         UnitId holder = kNoUnit;  ///< it lies where this one runs; kNoUnit: at `place`
         std::int32_t memory = 0;  ///< with `place`: row for `reaches`
-        RunnerId place = kNobody;
+        RunnerId place = kNoRunner;
         bool is_constant = false;
     };
     struct Unit {
         TensorId node = kNoTensor;
         std::int32_t position = 0;                    ///< in the list of nodes
         std::uint32_t first_read = 0, last_read = 0;  ///< [first, last) of `reads`
-        UnitId leader = kNoUnit;    ///< it runs where this one runs: whose memory it changes
-        UnitId target = kNoUnit;    ///< in whose result it writes its own, if that is not given
-        UnitId last_use = kNoUnit;  ///< of the memory that it makes
-        std::int32_t memory = -1;   ///< memory that was given for its result, as in Value
-        RunnerId place = kNobody;   ///< whose memory that is
-        std::size_t bytes = 0;      ///< of its result
-        bool makes_memory = false;  ///< the result has memory of its own, which nobody gave
-        bool is_fixed = false;      ///< pins or memory decide where it runs
+        UnitId leader = kNoUnit;     ///< it runs where this one runs: whose memory it changes
+        UnitId target = kNoUnit;     ///< in whose result it writes its own, if that is not given
+        UnitId last_use = kNoUnit;   ///< of the memory that it makes
+        std::int32_t memory = -1;    ///< memory that was given for its result, as in Value
+        RunnerId place = kNoRunner;  ///< whose memory that is
+        std::size_t bytes = 0;       ///< of its result
+        bool makes_memory = false;   ///< the result has memory of its own, not given
+        bool is_fixed = false;       ///< pins or memory decide where it runs
     };
     /// A leaf without memory.
     struct Leaf {
         std::size_t bytes = 0;
         TensorId tensor = kNoTensor;
         UnitId holder = kNoUnit;  ///< who reads it first; kNoUnit: it is at `place`
-        RunnerId place = kNobody;
+        RunnerId place = kNoRunner;
     };
 
     /// `placement` says where memory is that was given, where leafs are, and what is fixed.

@@ -35,8 +35,8 @@ double CostModel::product_flops(RunnerId runner, TypeClass weights) const {
 }
 
 Link CostModel::link(RunnerId from, RunnerId to) const {
-    const std::size_t source = from == kNobody ? speeds_.size() - 1 : place_of(from);
-    const std::size_t target = to == kNobody ? speeds_.size() - 1 : place_of(to);
+    const std::size_t source = from == kNoRunner ? speeds_.size() - 1 : place_of(from);
+    const std::size_t target = to == kNoRunner ? speeds_.size() - 1 : place_of(to);
     return links_[source * speeds_.size() + target];
 }
 

@@ -55,8 +55,8 @@ void follow(Placement& placement, const GraphIndex& index, const CostGraph& grap
         const auto id = static_cast<TensorId>(i);
         const TensorId root = index.root(id);
         Choice& choice = placement[id];
-        const bool is_view = root != id && (index.only_looks(id) || !index.is_node(id));
-        if (!is_view || choice.runner == placement[root].runner) continue;
+        const bool shows_root = root != id && (index.is_view(id) || !index.is_node(id));
+        if (!shows_root || choice.runner == placement[root].runner) continue;
         if (choice.rule == Rule::pinned || index[root].buffer != nullptr) continue;
         choice.runner = placement[root].runner;
         choice.rule = Rule::view;

@@ -18,15 +18,15 @@ constexpr UnitId kExhaustiveUnits = 20;
 constexpr int kSweeps = 6;
 constexpr std::size_t kStarts = 3;
 
-bool less(double a, double b) { return a < b * (1 - kSame); }
+bool is_smaller(double a, double b) { return a < b * (1 - kSame); }
 
 }  // namespace
 
 bool Score::better_than(const Score& other) const {
     if (overflow != other.overflow) return overflow < other.overflow;
-    if (less(seconds, other.seconds)) return true;
-    if (less(other.seconds, seconds)) return false;
-    return less(busy, other.busy);
+    if (is_smaller(seconds, other.seconds)) return true;
+    if (is_smaller(other.seconds, seconds)) return false;
+    return is_smaller(busy, other.busy);
 }
 
 CostSearch::CostSearch(const CostGraph& graph, const CostModel& model, std::vector<double> limits)
@@ -110,7 +110,7 @@ Assignment CostSearch::earliest_ends(const Assignment& rules) {
                 made.set(id, runner_at(i));
                 const double end = clock_.run(id, made);
                 clock_.restore(mark);
-                if (!less(end, least)) continue;
+                if (!is_smaller(end, least)) continue;
                 least = end;
                 best = runner_at(i);
             }
@@ -342,7 +342,7 @@ void CostSearch::try_from(UnitId unit, Candidate& best, Assignment& assignment) 
                             static_cast<double>(runners_);
         const double bound =
             std::max({clock_.now(), work, end + tails_[static_cast<std::size_t>(unit)]});
-        if (best.score.overflow > 0 || less(bound, best.score.seconds)) {
+        if (best.score.overflow > 0 || is_smaller(bound, best.score.seconds)) {
             try_from(unit + 1, best, assignment);
         }
         clock_.restore(mark);

@@ -38,7 +38,7 @@ private:
     /// Units [begin, end) go to `runner`, as far as they can.
     struct Move {
         UnitId begin = 0, end = 0;
-        RunnerId runner = kNobody;
+        RunnerId runner = kNoRunner;
     };
 
     void consider(const Assignment& assignment);

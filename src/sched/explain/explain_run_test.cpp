@@ -1,4 +1,4 @@
-// Schedules of real graphs, on the processor and a simulated accelerator.
+// Schedules of real graphs, on the CPU and a simulated accelerator.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ protected:
         bench_ = sim::Bench();
         ASSERT_TRUE(sim::configure(parameters));
         accelerator_.reset(ggml_backend_dev_init(sim::device(), nullptr));
-        processor_.reset(ggml_backend_cpu_init());
-        ggml_backend_t streams[] = {accelerator_.get(), processor_.get()};
+        cpu_.reset(ggml_backend_cpu_init());
+        ggml_backend_t streams[] = {accelerator_.get(), cpu_.get()};
         scheduler_.reset(ggml_backend_sched_new(streams, nullptr, 2, 64, parallel, offload));
         ASSERT_NE(scheduler_, nullptr);
         build();
@@ -50,7 +50,7 @@ protected:
     void build() {
         ggml_context* const context = bench_.context();
         Tensor* const wg = weight(accelerator_.get(), "wg");
-        Tensor* const wc = weight(processor_.get(), "wc");
+        Tensor* const wc = weight(cpu_.get(), "wc");
         x_ = ggml_set_name(ggml_new_tensor_2d(context, GGML_TYPE_F32, 64, 8), "x");
         ggml_set_input(x_);
         Tensor* const a = ggml_set_name(ggml_mul_mat(context, wg, x_), "a");
@@ -74,7 +74,7 @@ protected:
     }
 
     sim::Bench bench_;
-    sim::Stream accelerator_, processor_;
+    sim::Stream accelerator_, cpu_;
     SchedulerOwner scheduler_;
     Tensor *x_ = nullptr, *f_ = nullptr;
     ggml_cgraph* graph_ = nullptr;
@@ -127,8 +127,8 @@ bool set_fusion(ggml_backend_t stream, heddle_cpu_fusion fusion) {
 }
 
 TEST_F(ExplainRun, NodesThatAreComputedTogetherSayWithWhom) {
-    ASSERT_TRUE(set_fusion(processor_.get(), HEDDLE_CPU_FUSION_ALWAYS));
-    ggml_backend_t streams[] = {processor_.get()};
+    ASSERT_TRUE(set_fusion(cpu_.get(), HEDDLE_CPU_FUSION_ALWAYS));
+    ggml_backend_t streams[] = {cpu_.get()};
     const SchedulerOwner alone(ggml_backend_sched_new(streams, nullptr, 1, 64, false, false));
     ggml_context* const context = bench_.context();
     Tensor* const even = ggml_set_name(ggml_rms_norm(context, x_, 1e-6f), "even");
@@ -164,9 +164,9 @@ TEST_F(ExplainRun, WhatIsComputedTogetherIsThereForOtherDevices) {
     for (const auto fusion : {HEDDLE_CPU_FUSION_OFF, HEDDLE_CPU_FUSION_ALWAYS}) {
         ggml_backend_sched_reset(scheduler_.get());
         for (Tensor* node : {even, active}) {
-            ggml_backend_sched_set_tensor_backend(scheduler_.get(), node, processor_.get());
+            ggml_backend_sched_set_tensor_backend(scheduler_.get(), node, cpu_.get());
         }
-        ASSERT_TRUE(set_fusion(processor_.get(), fusion));
+        ASSERT_TRUE(set_fusion(cpu_.get(), fusion));
         ASSERT_TRUE(ggml_backend_sched_alloc_graph(scheduler_.get(), graph));
         sim::write(x_, sim::numbers(64 * 8));
         ASSERT_EQ(ggml_backend_sched_graph_compute(scheduler_.get(), graph), GGML_STATUS_SUCCESS);

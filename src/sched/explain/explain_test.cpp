@@ -146,10 +146,10 @@ Schedule sample() {
                     .to = 1,
                     .split = 1,
                     .bytes = 8192}};
-    const auto action = [](const char* kind, const char* lane, int device, int index,
+    const auto action = [](const char* kind, const char* queue, int device, int index,
                            std::vector<int> waits, int first, int last, double start, double end) {
         return Schedule::ActionInfo{.kind = kind,
-                                    .lane = lane,
+                                    .queue = queue,
                                     .device = device,
                                     .index = index,
                                     .waits = std::move(waits),
@@ -256,7 +256,10 @@ TEST(Explain, AnEmptyScheduleCanBeWritten) {
 TEST(Explain, TextHasATableForEachStage) {
     const std::string text = to_text(sample());
     EXPECT_THAT(text, HasSubstr("3 nodes in 2 splits on 2 devices, 2 copies (16.0 KiB each run)"));
-    EXPECT_THAT(text, HasSubstr("placed by rules; predicted 7.00 us (speeds assumed), measured"));
+    EXPECT_THAT(text, HasSubstr("placed by rules; predicted 7.00 us (speeds assumed), measured "
+                                "9.00 us: 1.29 times as long"));
+    EXPECT_THAT(text, HasSubstr("begins  predicted  measured  ratio\n"));
+    EXPECT_THAT(text, HasSubstr("2.00 us   3.00 us   1.50\n"));
     EXPECT_THAT(text, HasSubstr("split  device  nodes  from  to  inputs\n"
                                 "    0  SIM0        2  a     b   x (8.00 KiB)\n"
                                 "    1  CPU         1  d     d   b (8.00 KiB)\n"));
@@ -282,7 +285,7 @@ TEST(Explain, DotHasABoxForEachSplitAndMarksCopies) {
     EXPECT_THAT(dot, HasSubstr("l0 -> n0;"));             // wg is there
 }
 
-TEST(Explain, TraceHasATrackForEachLanePredictedAndMeasured) {
+TEST(Explain, TraceHasATrackForEachQueuePredictedAndMeasured) {
     const std::string trace = to_trace(sample());
     EXPECT_TRUE(JsonChecker::accepts(trace)) << trace;
     EXPECT_THAT(trace, HasSubstr("{\"name\":\"SIM0 download\"}"));
@@ -293,6 +296,22 @@ TEST(Explain, TraceHasATrackForEachLanePredictedAndMeasured) {
     Schedule unmeasured = sample();
     unmeasured.measured_seconds = 0;
     EXPECT_THAT(to_trace(unmeasured), Not(HasSubstr("\"pid\":2")));
+}
+
+TEST(Explain, TraceHasAProcessForEachOtherOneAndArrowsForTransfers) {
+    Schedule schedule = sample();
+    schedule.spans = {{"rank 1 on n1", "stream 3", "send", 1e-6, 2e-6, 1e-7, 9, true},
+                      {"rank 2 on n2", "stream 4", "receive", 1e-6, 3e-6, 1e-7, 9, false},
+                      {"rank 1 on n1", "stream 5", "compute", 4e-6, 5e-6, 1e-7, 0, false}};
+    const std::string trace = to_trace(schedule);
+    EXPECT_TRUE(JsonChecker::accepts(trace)) << trace;
+    EXPECT_THAT(trace, HasSubstr(R"({"name":"rank 1 on n1"})"));
+    EXPECT_THAT(trace, HasSubstr(R"({"name":"rank 2 on n2"})"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"X","pid":3,"tid":1,"name":"send","cat":"worker")"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"X","pid":4,"tid":2,"name":"receive","cat":"worker")"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"X","pid":3,"tid":3,"name":"compute","cat":"worker")"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"s","pid":3,"tid":1,"name":"transfer")"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"f","pid":4,"tid":2,"name":"transfer")"));
 }
 
 TEST(Explain, ThePageHoldsTheScheduleAndNothingBreaksOutOfIt) {

@@ -15,30 +15,30 @@ Speed assumed_speed(Device& device) {
     return {2e11, 3e10, 1e-6};
 }
 
-/// A clock for each lane, and for the threads that submit.
+/// A clock for each queue, and for the threads that submit.
 class Forecast {
 public:
     Forecast(const Scheduler::View& view, const CostModel& model, Schedule& schedule)
-        : view_(view), model_(model), out_(schedule), lanes_(view.team.size() * 3) {}
+        : view_(view), model_(model), out_(schedule), queues_(view.team.size() * 3) {}
 
     void run() {
         for (std::size_t i = 0; i < out_.actions.size(); ++i) {
             const Action& action = view_.program.actions[i];
             auto& info = out_.actions[i];
-            double& lane = lanes_[static_cast<std::size_t>(action.runner) * 3 +
-                                  static_cast<std::size_t>(action.lane)];
+            double& queue = queues_[static_cast<std::size_t>(action.runner) * 3 +
+                                    static_cast<std::size_t>(action.queue)];
             // What computes within the call holds up the thread that calls.
             const bool blocks = !view_.team[action.runner].is_async;
             double& thread = blocks && view_.program.wants_threads ? helper_ : caller_;
-            double start = std::max(lane, thread);
+            double start = std::max(queue, thread);
             for (const int wait : info.waits) {
                 start = std::max(start, out_.actions[static_cast<std::size_t>(wait)].predicted_end);
             }
             info.predicted_start = start;
             info.predicted_end = start + seconds(action, start);
-            lane = info.predicted_end;
-            if (blocks) thread = lane;
-            out_.predicted_seconds = std::max(out_.predicted_seconds, lane);
+            queue = info.predicted_end;
+            if (blocks) thread = queue;
+            out_.predicted_seconds = std::max(out_.predicted_seconds, queue);
         }
     }
 
@@ -76,11 +76,11 @@ private:
     const Scheduler::View& view_;
     const CostModel& model_;
     Schedule& out_;
-    std::vector<double> lanes_;
+    std::vector<double> queues_;
     double caller_ = 0, helper_ = 0;
 };
 
-/// Without a program there are no lanes yet: the times are those that placing by cost goes by.
+/// Without a program there are no queues yet: the times are those that placing by cost goes by.
 void forecast_placement(const Scheduler::View& view, const CostModel& model, Schedule& schedule) {
     Abilities abilities(view.index, view.team);
     const Prediction prediction = predict(abilities, view.placement, model);

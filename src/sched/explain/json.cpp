@@ -33,6 +33,7 @@ void write_tensors(JsonWriter& json, const Schedule& schedule) {
         json.field("name", node.name).field("op", node.op).field("type", node.type);
         json.list("shape", node.shape).field("size", node.size).list("sources", node.sources);
         json.field("device", node.device).field("split", node.split).field("with", node.with);
+        json.field("device_seconds", node.device_seconds);
         json.field("rule", node.rule).field("because", node.because).field("why", node.why);
         json.key("declined").begin_array();
         for (const Schedule::Refusal& refusal : node.declined) {
@@ -69,7 +70,7 @@ void write_splits(JsonWriter& json, const Schedule& schedule) {
 void write_program(JsonWriter& json, const Schedule& schedule) {
     write_items(json, "actions", schedule.actions, [&](const Schedule::ActionInfo& action) {
         json.field("kind", action.kind).field("index", action.index);
-        json.field("device", action.device).field("lane", action.lane);
+        json.field("device", action.device).field("queue", action.queue);
         json.list("waits", action.waits);
         json.field("first_step", action.first_step).field("last_step", action.last_step);
         json.field("predicted_start", action.predicted_start);

@@ -79,7 +79,7 @@ private:
         for (std::int32_t at = split.begin; at < split.end; ++at) {
             const TensorId id = splits.order[static_cast<std::size_t>(at)];
             const int step = first_step + (at - split.begin);
-            if (!view_.index.only_looks(id)) life(id).include(step);
+            if (!view_.index.is_view(id)) life(id).include(step);
             std::uint32_t patched_slots = 0;  // read from a copy instead of the original
             for (; patch < split.last_patch && splits.patches[patch].position == at; ++patch) {
                 const auto copy = static_cast<std::size_t>(splits.patches[patch].copy);
@@ -96,7 +96,7 @@ private:
         }
     }
 
-    /// Outputs, and what nobody reads, are for the caller: they stay.
+    /// Outputs, and what no node reads, are for the caller: they stay.
     void keep_results() {
         const auto count = static_cast<TensorId>(view_.index.size());
         for (TensorId id = 0; id < count; ++id) {

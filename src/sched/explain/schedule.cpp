@@ -1,10 +1,14 @@
 #include "sched/explain/schedule.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <span>
 
 #include "core/graph.hpp"
 #include "core/tensor.hpp"
+#include "ggml-impl.h"
+#include "heddle/backend/trace.h"
 #include "heddle/cpu.h"
 #include "ops/catalogue.hpp"
 #include "runtime/buffer_type.hpp"
@@ -44,23 +48,55 @@ std::string_view name_of(Action::Kind kind) {
     return {};
 }
 
-std::string_view name_of(Lane lane) {
-    switch (lane) {
-        case Lane::compute:
+std::string_view name_of(Queue queue) {
+    switch (queue) {
+        case Queue::compute:
             return "compute";
-        case Lane::upload:
+        case Queue::upload:
             return "upload";
-        case Lane::download:
+        case Queue::download:
             return "download";
     }
     return {};
 }
 
+/// How often each tensor of a graph is read, as backends look it up in a graph of theirs.
+class UseCounts {
+public:
+    explicit UseCounts(const GraphIndex& index)
+        : keys_(2 * index.size() + 1), counts_(keys_.size()) {
+        used_.resize(ggml_bitset_size(keys_.size()));
+        set_ = {keys_.size(), used_.data(), keys_.data()};
+        const auto count = static_cast<TensorId>(index.size());
+        for (TensorId id = 0; id < count; ++id) {
+            ggml_hash_find_or_insert(&set_, const_cast<Tensor*>(&index[id]));
+        }
+        for (TensorId id = 0; id < count; ++id) {
+            for (Tensor* source : index[id].src) {
+                if (source != nullptr && ggml_hash_contains(&set_, source)) {
+                    ++counts_[ggml_hash_find(&set_, source)];
+                }
+            }
+        }
+    }
+
+    void lend_to(Graph& graph) {
+        graph.use_counts = counts_.data();
+        graph.visited_hash_set = set_;
+    }
+
+private:
+    std::vector<Tensor*> keys_;
+    std::vector<ggml_bitset_t> used_;
+    std::vector<std::int32_t> counts_;
+    ggml_hash_set set_{};
+};
+
 /// Reads a schedule off the stages' results.
 class Explainer {
 public:
     Explainer(const Scheduler::View& view, bool with_refusals)
-        : view_(view), with_refusals_(with_refusals) {}
+        : view_(view), with_refusals_(with_refusals), uses_(view.index) {}
 
     Schedule run() {
         out_.policy = view_.by_cost ? "cost" : "rules";
@@ -82,10 +118,12 @@ public:
             add_split(split);
             add_fused(split);
         }
+        if (!view_.timings.empty()) add_device_times();
         for (std::size_t i = 0; i < view_.splits.copies.size(); ++i) add_copy(i);
         for (const Detour& detour : view_.splits.detours) add_detour(detour);
         for (const Action& action : view_.program.actions) add_action(action);
         for (const Timing& timing : view_.timings) add_timing(timing);
+        add_spans();
         const CostModel model = view_.model != nullptr ? *view_.model : assumed_costs(view_.team);
         out_.cost_origin = model.origin;
         forecast(view_, model, out_);
@@ -135,7 +173,7 @@ private:
         node.rule = sched::name_of(choice.rule);
         node.because = label(choice.because);
         node.why = words::reason(choice.rule, node.because);
-        if (with_refusals_ && !view_.index.only_looks(id)) add_refusals(tensor, node);
+        if (with_refusals_ && !view_.index.is_view(id)) add_refusals(tensor, node);
         const Cost cost = cost_of(tensor);
         node.flops = cost.flops, node.bytes = cost.bytes;
         out_.nodes.push_back(std::move(node));
@@ -155,7 +193,7 @@ private:
         out_.leafs.push_back({.name = label(id),
                               .type = std::string(heddle::name_of(tensor.type)),
                               .shape = shape_of(tensor),
-                              .device = choice.home != kNobody ? choice.home : choice.runner,
+                              .device = choice.home != kNoRunner ? choice.home : choice.runner,
                               .rule = std::string(sched::name_of(choice.rule)),
                               .size = byte_size(tensor)});
     }
@@ -187,6 +225,7 @@ private:
         Graph graph{};
         graph.nodes = nodes.data();
         graph.n_nodes = static_cast<int>(nodes.size());
+        uses_.lend_to(graph);
         std::vector<int> with(nodes.size());
         if (!ask(runner.stream, &graph, with.data())) return;
         for (std::size_t i = 0; i < order.size(); ++i) {
@@ -194,6 +233,29 @@ private:
             if (first == order[i]) continue;
             for (const TensorId id : {first, order[i]}) {
                 out_.nodes[static_cast<std::size_t>(id)].with = first;
+            }
+        }
+    }
+
+    /// Asks the devices, where they answer, how long nodes of the last run took them. The last
+    /// split of a stream is the last graph it was given.
+    void add_device_times() {
+        std::map<ggml_backend_t, int> later;
+        for (auto split = view_.splits.splits.rbegin(); split != view_.splits.splits.rend();
+             ++split) {
+            const Runner& runner = view_.team[split->runner];
+            if (runner.device == nullptr || runner.device->reg == nullptr) continue;
+            const auto ask = reinterpret_cast<heddle_stream_times_t>(
+                find_function(*runner.device->reg, HEDDLE_STREAM_TIMES));
+            if (ask == nullptr || split->begin == split->end) continue;
+            std::vector<double> seconds(static_cast<std::size_t>(split->end - split->begin));
+            if (!ask(runner.stream, later[runner.stream]++, seconds.data(),
+                     static_cast<int>(seconds.size()))) {
+                continue;
+            }
+            for (std::size_t i = 0; i < seconds.size(); ++i) {
+                const TensorId id = view_.splits.order[static_cast<std::size_t>(split->begin) + i];
+                out_.nodes[static_cast<std::size_t>(id)].device_seconds = seconds[i];
             }
         }
     }
@@ -222,7 +284,7 @@ private:
     void add_action(const Action& action) {
         Schedule::ActionInfo info;
         info.kind = name_of(action.kind);
-        info.lane = name_of(action.lane);
+        info.queue = name_of(action.queue);
         info.device = action.runner;
         info.index = action.index;
         for (std::uint32_t i = action.first_wait; i < action.last_wait; ++i) {
@@ -243,14 +305,39 @@ private:
         const auto i = static_cast<std::size_t>(timing.action);
         if (i >= out_.actions.size()) return;  // of a graph before this one
         auto& action = out_.actions[i];
+        if (!timing.known) return;  // the device did not note it
         action.measured = true;
         action.skipped = timing.skipped;
         action.measured_start = timing.start, action.measured_end = timing.end;
         out_.measured_seconds = std::max(out_.measured_seconds, timing.end);
     }
 
+    /// What other processes did in the run, where a backend can tell.
+    void add_spans() {
+        if (view_.timings.empty()) return;
+        std::set<const ggml_backend_reg*> asked;
+        for (RunnerId i = 0; i <= view_.team.last(); ++i) {
+            const Runner& runner = view_.team[i];
+            if (runner.device == nullptr || runner.device->reg == nullptr) continue;
+            const auto ask = reinterpret_cast<heddle_trace_spans_t>(
+                find_function(*runner.device->reg, HEDDLE_TRACE_SPANS));
+            if (ask == nullptr || !asked.insert(runner.device->reg).second) continue;
+            ask([](const heddle_trace_span* span,
+                   void* self) { static_cast<Explainer*>(self)->add_span(*span); },
+                this);
+        }
+    }
+
+    void add_span(const heddle_trace_span& span) {
+        const double began = view_.timings.front().began;
+        if (span.end + span.error < began) return;  // of a run before this one
+        out_.spans.push_back({span.process, span.track, span.name, span.start - began,
+                              span.end - began, span.error, span.transfer, span.sends});
+    }
+
     const Scheduler::View& view_;
     bool with_refusals_;
+    UseCounts uses_;
     Schedule out_;
 };
 

@@ -32,6 +32,7 @@ struct Schedule {
         std::string why;            ///< the same as a sentence
         std::vector<Refusal> declined;
         double flops = 0, bytes = 0;
+        double device_seconds = 0;  ///< of it and what goes with it, if the device noted that
         double predicted_start = 0, predicted_end = 0;
         std::size_t size = 0;
     };
@@ -60,7 +61,7 @@ struct Schedule {
         std::size_t bytes = 0;
     };
     struct ActionInfo {
-        std::string kind, lane;
+        std::string kind, queue;
         int device = -1, index = -1;  ///< index: of a copy, split or detour, by kind
         std::vector<int> waits;
         int first_step = 0, last_step = 0;
@@ -76,6 +77,13 @@ struct Schedule {
         int first = 0, last = 0;
         std::string tensors;
     };
+    /// What a stream of another process did, in seconds since the run began.
+    struct SpanInfo {
+        std::string process, track, name;
+        double start = 0, end = 0, error = 0;
+        std::uint32_t transfer = 0;  ///< if not 0, the number of a transfer, and
+        bool sends = false;          ///< whether it is the beginning of it
+    };
     std::vector<DeviceInfo> devices;
     std::vector<Node> nodes;
     std::vector<Leaf> leafs;
@@ -84,6 +92,7 @@ struct Schedule {
     std::vector<DetourInfo> detours;
     std::vector<ActionInfo> actions;  ///< none if the graph was only split
     std::vector<BlockInfo> memory;
+    std::vector<SpanInfo> spans;  ///< of the last run, where it was traced
     std::vector<std::string> hazards;
     std::string policy, cost_origin;
     int slots = 1, steps = 0;
@@ -100,7 +109,7 @@ std::string to_json(const Schedule& schedule);
 std::string to_text(const Schedule& schedule);        ///< tables for a terminal
 std::string nodes_to_text(const Schedule& schedule);  ///< one line per node, with its reason
 std::string to_dot(const Schedule& schedule);         ///< the graph, coloured by device
-std::string to_trace(const Schedule& schedule);       ///< for Perfetto: a track per lane, one clock
-std::string to_html(const Schedule& schedule);        ///< one page that needs nothing else
+std::string to_trace(const Schedule& schedule);  ///< for Perfetto: a track per queue, one clock
+std::string to_html(const Schedule& schedule);   ///< one page that needs nothing else
 
 }  // namespace heddle::sched

@@ -36,6 +36,13 @@ std::string measured(const Schedule::ActionInfo& action) {
     return words::seconds(action.measured_end - action.measured_start);
 }
 
+/// How many times as long as predicted.
+std::string ratio(const Schedule::ActionInfo& action) {
+    const double predicted = action.predicted_end - action.predicted_start;
+    if (!action.measured || action.skipped || predicted <= 0) return "-";
+    return words::ratio((action.measured_end - action.measured_start) / predicted);
+}
+
 std::string summary(const Schedule& schedule) {
     std::size_t copied = 0;
     for (const auto& copy : schedule.copies) copied += copy.kept ? 0 : copy.bytes;
@@ -48,6 +55,10 @@ std::string summary(const Schedule& schedule) {
             words::seconds(schedule.predicted_seconds) + " (speeds " + schedule.cost_origin + ")";
     if (schedule.measured_seconds > 0) {
         text += ", measured " + words::seconds(schedule.measured_seconds);
+        if (schedule.predicted_seconds > 0) {
+            const double times = schedule.measured_seconds / schedule.predicted_seconds;
+            text += ": " + words::ratio(times) + " times as long";
+        }
     }
     const auto fused =
         std::ranges::count_if(schedule.nodes, [](const auto& node) { return node.with >= 0; });
@@ -116,11 +127,12 @@ std::string copies(const Schedule& schedule) {
 std::string actions(const Schedule& schedule) {
     Table table({{"action", kRight},
                  {"what"},
-                 {"lane"},
+                 {"queue"},
                  {"waits for"},
                  {"begins", kRight},
                  {"predicted", kRight},
-                 {"measured", kRight}});
+                 {"measured", kRight},
+                 {"ratio", kRight}});
     for (std::size_t i = 0; i < schedule.actions.size(); ++i) {
         const auto& action = schedule.actions[i];
         std::string waits;
@@ -128,10 +140,10 @@ std::string actions(const Schedule& schedule) {
             waits += (waits.empty() ? "" : ", ") + std::to_string(wait);
         }
         table.add({std::to_string(i), words::action(schedule, action),
-                   std::string(words::device(schedule, action.device)) + " " + action.lane, waits,
+                   std::string(words::device(schedule, action.device)) + " " + action.queue, waits,
                    words::seconds(action.predicted_start),
-                   words::seconds(action.predicted_end - action.predicted_start),
-                   measured(action)});
+                   words::seconds(action.predicted_end - action.predicted_start), measured(action),
+                   ratio(action)});
     }
     return below(table);
 }

@@ -43,6 +43,13 @@ std::string seconds(double count) {
     return three_digits(value) + kUnits[unit];
 }
 
+std::string ratio(double value) {
+    if (!std::isfinite(value)) return "-";
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), "%.*f", value < 9.995 ? 2 : 1, value);
+    return text.data();
+}
+
 std::string shape(std::span<const std::int64_t> extents) {
     std::string text = "[";
     for (const std::int64_t extent : extents) {

@@ -15,6 +15,7 @@ namespace heddle::sched::words {
 
 std::string bytes(std::size_t count);                      ///< "17 B", "1.5 MiB"
 std::string seconds(double count);                         ///< "250 ns", "1.25 ms"
+std::string ratio(double value);                           ///< "0.42", "12.3", "1730.5"
 std::string shape(std::span<const std::int64_t> extents);  ///< "[64, 3]"
 
 /// The colour of a device in pictures, "#rrggbb": dark enough for white letters on it.

@@ -25,7 +25,7 @@ TensorId chosen_by(const GraphIndex& index, const Copy& copy) {
 
 namespace {
 
-/// Decides which lane a copy goes on, and after which split it is submitted.
+/// Decides which queue a copy goes on, and after which split it is submitted.
 class Order {
 public:
     Order(const PlanInput& input, Program& program)
@@ -54,7 +54,7 @@ public:
 private:
     struct On {
         RunnerId runner;
-        Lane lane;
+        Queue queue;
     };
 
     std::int32_t split_count() const { return static_cast<std::int32_t>(in_.splits.splits.size()); }
@@ -69,34 +69,34 @@ private:
                program_.cached[static_cast<std::size_t>(i)] == nullptr;
     }
 
-    static bool has_lanes(const Runner& runner) { return runner.is_async && runner.has_events; }
+    static bool has_queues(const Runner& runner) { return runner.is_async && runner.has_events; }
 
-    /// Whether the bytes are where every processor can read them, whoever they are counted for.
+    /// Whether the bytes are where every CPU can read them, whatever device they count for.
     bool is_on_host(TensorId tensor, RunnerId runner) const {
         const TensorId root = in_.index.root(tensor);
         if (in_.planned[static_cast<std::size_t>(root)] != 0) {
-            return runner != kNobody && in_.team[runner].on_host;
+            return runner != kNoRunner && in_.team[runner].on_host;
         }
         Buffer* const buffer = in_.index[root].buffer;
         return buffer == nullptr || is_host(*buffer);
     }
 
-    On lane_between(RunnerId from, bool from_host, RunnerId to, bool to_host) const {
-        const auto lanes_of = [&](RunnerId runner, bool on_host) {
-            return runner != kNobody && !on_host && has_lanes(in_.team[runner]);
+    On queue_between(RunnerId from, bool from_host, RunnerId to, bool to_host) const {
+        const auto queues_of = [&](RunnerId runner, bool on_host) {
+            return runner != kNoRunner && !on_host && has_queues(in_.team[runner]);
         };
-        if (lanes_of(to, to_host)) return {to, Lane::upload};
-        const bool to_queue = to != kNobody && !to_host && in_.team[to].is_async;
-        if (lanes_of(from, from_host) && !to_queue) return {from, Lane::download};
-        return {to != kNobody ? to : from, Lane::compute};
+        if (queues_of(to, to_host)) return {to, Queue::upload};
+        const bool to_queue = to != kNoRunner && !to_host && in_.team[to].is_async;
+        if (queues_of(from, from_host) && !to_queue) return {from, Queue::download};
+        return {to != kNoRunner ? to : from, Queue::compute};
     }
-    On lane_of(const Copy& copy) const {
-        return lane_between(copy.from, is_on_host(copy.tensor, copy.from), copy.to, false);
+    On queue_of(const Copy& copy) const {
+        return queue_between(copy.from, is_on_host(copy.tensor, copy.from), copy.to, false);
     }
-    On lane_of(const Detour& detour) const {
+    On queue_of(const Detour& detour) const {
         const RunnerId home = in_.placement[detour.node].home;
         const RunnerId from = split(detour.split).runner;
-        return lane_between(from, false, home, is_on_host(detour.node, home));
+        return queue_between(from, false, home, is_on_host(detour.node, home));
     }
 
     /// Bytes of constants that every split has to get in every run.
@@ -134,8 +134,8 @@ private:
     /// ahead that the memory of a few splits is taken.
     std::int32_t place_of(std::int32_t number) {
         const Copy& what = copy(number);
-        const On on = lane_of(what);
-        if (on.lane == Lane::compute) return what.split;
+        const On on = queue_of(what);
+        if (on.queue == Queue::compute) return what.split;
         std::int32_t place = std::max(written(in_.index.root(what.tensor)) + 1, window(number));
         if (const TensorId ids = chosen_by(in_.index, what);
             ids != kNoTensor && is_streamed(number)) {
@@ -175,13 +175,13 @@ private:
             for (; next != by_place.end() && before_[static_cast<std::size_t>(*next)] <= i;
                  ++next) {
                 program_.action_of_copy[static_cast<std::size_t>(*next)] =
-                    add(Action::Kind::copy, lane_of(copy(*next)), *next);
+                    add(Action::Kind::copy, queue_of(copy(*next)), *next);
             }
             program_.action_of_split[static_cast<std::size_t>(i)] =
-                add(Action::Kind::compute, {split(i).runner, Lane::compute}, i);
+                add(Action::Kind::compute, {split(i).runner, Queue::compute}, i);
             for (const std::int32_t number : split(i).detours) {
                 const Detour& detour = in_.splits.detours[static_cast<std::size_t>(number)];
-                add(Action::Kind::write_back, lane_of(detour), number);
+                add(Action::Kind::write_back, queue_of(detour), number);
             }
         }
     }
@@ -189,7 +189,7 @@ private:
     std::int32_t add(Action::Kind kind, On on, std::int32_t index) {
         Action action;
         action.kind = kind;
-        action.lane = on.lane;
+        action.queue = on.queue;
         action.runner = on.runner;
         action.index = index;
         program_.actions.push_back(action);

@@ -27,7 +27,7 @@ struct PlanInput {
 
 /// Whether nothing is computed: a look at memory, or a parameter in the list of nodes.
 inline bool is_idle(const GraphIndex& index, TensorId id) {
-    if (index.only_looks(id)) return true;
+    if (index.is_view(id)) return true;
     return index.sources(id).empty() && index.facts(id).op == GGML_OP_NONE;
 }
 

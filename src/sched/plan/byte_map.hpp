@@ -12,7 +12,7 @@ template <class Value>
 class ByteMap {
 public:
     /// Calls `function(value)` for every stretch of [begin, end), which may change the value; bytes
-    /// that nobody asked for before have a fresh one.
+    /// that were not asked for before have a fresh one.
     template <class Function>
     void visit(std::uintptr_t begin, std::uintptr_t end, Function function) {
         if (begin >= end) return;

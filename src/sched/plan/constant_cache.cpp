@@ -82,7 +82,7 @@ ConstantCache::Entry* ConstantCache::find(const Tensor& original, RunnerId runne
 
 ConstantCache::Entry* ConstantCache::find_or_make(const Tensor& original, RunnerId runner) {
     const Buffer* const source = root_buffer(original);
-    // Without a buffer nobody would notice that it was written; without data it is a mere question.
+    // Without a buffer a write would not be noticed; without data it is a mere question.
     if (source == nullptr || original.data == nullptr) return nullptr;
     if (Entry* known = find(original, runner)) {
         known->last_plan = plan_;

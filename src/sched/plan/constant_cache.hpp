@@ -12,7 +12,7 @@
 
 namespace heddle::sched {
 
-/// Copies of tensors that nobody writes, kept on the devices that read them as long as the budget
+/// Copies of tensors that nothing writes, kept on the devices that read them as long as the budget
 /// allows. Copied once; again only when the original's buffer has been written.
 class ConstantCache {
 public:
@@ -22,7 +22,7 @@ public:
         const Buffer* source_buffer = nullptr;
         const void* source_data = nullptr;
         std::size_t bytes = 0;  ///< of the original
-        RunnerId runner = kNobody;
+        RunnerId runner = kNoRunner;
         OwnedBuffer buffer;
         std::uint64_t generation = 0;  ///< of the original when it was copied; 0: not yet
         std::uint64_t last_plan = 0;   ///< for making room

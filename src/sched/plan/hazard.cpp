@@ -25,13 +25,13 @@ public:
           slots_(program.overlaps_runs ? std::min(slots, 2) : 1),
           runs_(program.overlaps_runs ? 3 : 1),  // enough for a slot to come again
           count_(static_cast<std::int32_t>(program.actions.size())),
-          lane_count_(3 * team.size() + 1) {}
+          queue_count_(3 * team.size() + 1) {}
 
     std::vector<Hazard> run() {
         const auto instances =
             static_cast<std::size_t>(runs_) * (static_cast<std::size_t>(count_) + 1);
-        clocks_.assign(instances * lane_count_, -1);
-        latest_.assign(lane_count_, -1);
+        clocks_.assign(instances * queue_count_, -1);
+        latest_.assign(queue_count_, -1);
         for (run_ = 0; run_ < runs_; ++run_) {
             fill_inputs();
             for (action_ = 0; action_ < count_; ++action_) {
@@ -53,7 +53,7 @@ private:
     struct Cell {
         Object object = kNothing;
         std::int32_t writer = -1;
-        std::vector<std::int32_t> readers;  ///< since it was written, the latest of each lane
+        std::vector<std::int32_t> readers;  ///< since it was written, the latest of each queue
     };
 
     const Action& action_at(std::int32_t i) const {
@@ -63,39 +63,39 @@ private:
 
     // ---- order ---------------------------------------------------------------------------------
 
-    /// The caller has a lane of its own, the last. It comes first in each run.
-    std::size_t lane_of(std::int32_t instance) const {
+    /// The caller has a queue of its own, the last. It comes first in each run.
+    std::size_t queue_of(std::int32_t instance) const {
         const std::int32_t i = instance % (count_ + 1) - 1;
-        if (i < 0) return lane_count_ - 1;
+        if (i < 0) return queue_count_ - 1;
         return 3 * static_cast<std::size_t>(action_at(i).runner) +
-               static_cast<std::size_t>(action_at(i).lane);
+               static_cast<std::size_t>(action_at(i).queue);
     }
     std::int32_t instance(int run, std::int32_t action) const {
         return run * (count_ + 1) + 1 + action;
     }
-    std::int32_t& clock(std::int32_t instance, std::size_t lane) {
-        return clocks_[static_cast<std::size_t>(instance) * lane_count_ + lane];
+    std::int32_t& clock(std::int32_t instance, std::size_t queue) {
+        return clocks_[static_cast<std::size_t>(instance) * queue_count_ + queue];
     }
     bool comes_before(std::int32_t first, std::int32_t second) {
-        return first < 0 || clock(second, lane_of(first)) >= first;
+        return first < 0 || clock(second, queue_of(first)) >= first;
     }
     void follow(std::int32_t instance, std::int32_t before) {
-        for (std::size_t lane = 0; lane < lane_count_; ++lane) {
-            clock(instance, lane) = std::max(clock(instance, lane), clock(before, lane));
+        for (std::size_t queue = 0; queue < queue_count_; ++queue) {
+            clock(instance, queue) = std::max(clock(instance, queue), clock(before, queue));
         }
     }
 
     void set_clock() {
-        const std::size_t lane = lane_of(now_);
-        if (latest_[lane] >= 0) follow(now_, latest_[lane]);
-        clock(now_, lane) = now_;
+        const std::size_t queue = queue_of(now_);
+        if (latest_[queue] >= 0) follow(now_, latest_[queue]);
+        clock(now_, queue) = now_;
         follow(now_, run_ * (count_ + 1));  // nothing begins before the caller says so
         const Action& action = action_at(action_);
         for (std::uint32_t i = action.first_wait; i < action.last_wait; ++i) {
             follow(now_, instance(run_, program_.waits[i]));
         }
         if (run_ > 0) follow_last_runs(action);
-        latest_[lane] = now_;
+        latest_[queue] = now_;
     }
 
     /// What is promised between runs that overlap.
@@ -124,14 +124,14 @@ private:
     void fill_inputs() {
         now_ = run_ * (count_ + 1);
         action_ = Hazard::kNoAction;
-        const std::size_t lane = lane_count_ - 1;
-        clock(now_, lane) = now_;
+        const std::size_t queue = queue_count_ - 1;
+        clock(now_, queue) = now_;
         if (run_ > 0) {
             for (std::int32_t i = 0; i < count_; ++i) {
                 if (is_awaited_by_caller(action_at(i))) follow(now_, instance(run_ - 1, i));
             }
         }
-        latest_[lane] = now_;
+        latest_[queue] = now_;
         for (TensorId id = 0; static_cast<std::size_t>(id) < index_.size(); ++id) {
             if (index_.root(id) != id || (index_.is_node(id) && !is_idle(index_, id))) continue;
             const bool is_input = (index_.facts(id).flags & GGML_TENSOR_FLAG_INPUT) != 0;
@@ -151,7 +151,7 @@ private:
     /// The same after a single run: later ones come after all of it, but the caller does not.
     void fill_inputs_again() {
         run_ = 1;
-        clocks_.resize(clocks_.size() + lane_count_, -1);
+        clocks_.resize(clocks_.size() + queue_count_, -1);
         fill_inputs();
     }
 
@@ -298,7 +298,7 @@ private:
             }
             if (!comes_before(cell.writer, now_)) report(cell.writer, id, " beside its writer ");
             for (std::int32_t& reader : cell.readers) {
-                if (lane_of(reader) != lane_of(now_)) continue;
+                if (queue_of(reader) != queue_of(now_)) continue;
                 reader = now_;
                 return;
             }
@@ -321,11 +321,11 @@ private:
     // ---- words ---------------------------------------------------------------------------------
 
     std::string name_of_action(std::int32_t i) const {
-        constexpr std::string_view lanes[] = {"", " upload", " download"};
+        constexpr std::string_view queues[] = {"", " upload", " download"};
         if (i == Hazard::kNoAction) return "the caller";
         const Action& action = action_at(i);
         return text("action ", i, " on ", team_[action.runner].name,
-                    lanes[static_cast<std::size_t>(action.lane)]);
+                    queues[static_cast<std::size_t>(action.queue)]);
     }
 
     void report(std::int32_t other, TensorId id, std::string_view how) {
@@ -337,7 +337,7 @@ private:
         hazard.tensor = id;
         hazard.text =
             text(name_of_action(action_), " in run ", run_, " touches ", describe(index_[id]), how);
-        hazard.text += other < 0 ? "nobody wrote it, or something else is in its memory"
+        hazard.text += other < 0 ? "nothing wrote it, or something else is in its memory"
                                  : text(name_of_action(first), " of run ", other / (count_ + 1));
         found_.push_back(std::move(hazard));
     }
@@ -348,12 +348,12 @@ private:
     const Team& team_;
     const int slots_, runs_;
     const std::int32_t count_;
-    const std::size_t lane_count_;
+    const std::size_t queue_count_;
 
     /// Instances: in each run the caller, then the actions.
     std::vector<std::int32_t>
-        clocks_;  ///< of each instance and lane: the last that comes before it
-    std::vector<std::int32_t> latest_;  ///< of each lane
+        clocks_;  ///< of each instance and queue: the last that comes before it
+    std::vector<std::int32_t> latest_;  ///< of each queue
     std::map<const Buffer*, ByteMap<Cell>> spaces_;
     std::set<const ConstantCache::Entry*> kept_;
     std::set<std::tuple<std::int32_t, std::int32_t, TensorId>> seen_;

@@ -11,8 +11,8 @@ namespace heddle::sched {
 ///
 /// - two actions that touch the same bytes, at least one writing, with nothing that puts them in
 ///   order;
-/// - a read of bytes that are not what is to be read: nobody wrote them, or something else is there
-///   by then;
+/// - a read of bytes that are not what is to be read: nothing wrote them, or something else is
+///   there by then;
 /// - a caller who fills inputs for the next run where the last one still works.
 struct Hazard {
     static constexpr std::int32_t kNoAction = -1;

@@ -69,7 +69,7 @@ TEST_F(HazardTest, MemoryThatIsUsedAgainHasToBeWaitedFor) {
 TEST_F(HazardTest, FindsReadsOfWhatIsNotThere) {
     use("devices=1");
     make(there_and_back());
-    program_.actions.erase(program_.actions.begin());  // nobody copies x
+    program_.actions.erase(program_.actions.begin());  // nothing copies x
     for (auto& wait : program_.waits) --wait;
     for (auto& action : program_.actions) {
         if (action.first_wait == 0) action.last_wait = 0;
@@ -77,7 +77,7 @@ TEST_F(HazardTest, FindsReadsOfWhatIsNotThere) {
     const auto found = hazards();
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found[0].first, Hazard::kNoAction);
-    EXPECT_THAT(found[0].text, HasSubstr("nobody wrote it"));
+    EXPECT_THAT(found[0].text, HasSubstr("nothing wrote it"));
 }
 
 TEST_F(HazardTest, FindsTensorsThatArePlacedOverOthers) {
@@ -90,7 +90,7 @@ TEST_F(HazardTest, FindsTensorsThatArePlacedOverOthers) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].text,
               "action 1 on SIM0 in run 0 touches 'a' f32[16,4,1,1] which is not there: "
-              "nobody wrote it, or something else is in its memory");
+              "nothing wrote it, or something else is in its memory");
 }
 
 TEST_F(HazardTest, RunsThatOverlapAreLookedAtTogether) {

@@ -48,7 +48,7 @@ public:
     const int* leaf_ids() const { return leaf_ids_.data(); }
 
 private:
-    int id_of(RunnerId runner) const { return runner == kNobody ? in_.team.last() : runner; }
+    int id_of(RunnerId runner) const { return runner == kNoRunner ? in_.team.last() : runner; }
     void add_leaf(Tensor& leaf, RunnerId runner) {
         leafs_.push_back(&leaf);
         leaf_ids_.push_back(id_of(runner));
@@ -136,7 +136,7 @@ private:
         for (const std::int32_t number : split.detours) {
             const Detour& detour = in_.splits.detours[static_cast<std::size_t>(number)];
             if (!detour.fetch_first) continue;
-            // Filled before the split begins. A view that nobody reads is a result, so it is its
+            // Filled before the split begins. A view that no node reads is a result, so it is its
             // root that is read here.
             add_reader(in_.index[in_.index.root(detour.node)], split.runner);
             add_reader(in_.splits.stand_ins[static_cast<std::size_t>(detour.stand_in)],
@@ -342,16 +342,28 @@ Result<Program> Planner::run(GraphAllocator& memory, ConstantCache& constants, b
     return attempt_all(memory, constants, place);
 }
 
+/// What the planner of memory has set aside for a tensor, at least.
+std::size_t room_of(const Tensor& tensor) {
+    if (tensor.buffer == nullptr) return 0;
+    BufferType& type = *tensor.buffer->buft;
+    const std::size_t last = alignment_of(type) - 1;
+    return (alloc_size_of(type, tensor) + last) & ~last;
+}
+
 /// Remembers where everything is, for graphs like this one.
 void Planner::note_homes(Program& program, const GraphAllocator& memory) const {
     const auto count = static_cast<TensorId>(in_.index.size());
     program.homes.resize(in_.index.size());
+    program.rooms.resize(in_.index.size());
     for (TensorId id = 0; id < count; ++id) {
         const TensorId soon = id + static_cast<TensorId>(kReadAhead);
         if (soon < count) prefetch_place(&in_.index[soon]);
         const Tensor& tensor = in_.index[id];
         if (is_planned(id)) {
             program.homes[static_cast<std::size_t>(id)] = {tensor.buffer, tensor.data};
+            if (in_.index.root(id) == id) {
+                program.rooms[static_cast<std::size_t>(id)] = room_of(tensor);
+            }
         } else if (in_.index.root(id) != id && tensor.buffer != nullptr) {
             program.looks.push_back(id);
         }
@@ -362,9 +374,11 @@ void Planner::note_homes(Program& program, const GraphAllocator& memory) const {
             if (chunk->iface.init_tensor != nullptr) program.prepares = true;
         }
     }
+    program.copy_rooms.resize(in_.splits.copies.size());
     for (std::size_t i = 0; i < in_.splits.copies.size(); ++i) {
         if (program.cached[i] != nullptr) continue;
         const Copy& copy = in_.splits.copies[i];
+        program.copy_rooms[i] = room_of(in_.splits.stand_in(copy, 0));
         for (int slot = 0; slot < copy.stand_ins; ++slot) {
             program.stand_ins.push_back(&in_.splits.stand_in(copy, slot));
         }

@@ -18,26 +18,26 @@ namespace heddle::sched {
 
 /// The streams of a runner. Copies have their own where the device gives them, so that they run
 /// beside what it computes.
-enum class Lane : std::uint8_t {
+enum class Queue : std::uint8_t {
     compute,   ///< the caller's stream
     upload,    ///< into the runner's memory
     download,  ///< out of it
 };
 
-/// One thing to do. Actions of one lane happen in their order; those of others when all that they
+/// One thing to do. Actions of one queue happen in their order; those of others when all that they
 /// wait for is done.
 struct Action {
     enum class Kind : std::uint8_t {
-        copy,     ///< `index` is a copy; on the lane of the side that can do it in the background
+        copy,     ///< `index` is a copy; on the queue of the side that can do it in the background
         compute,  ///< `index` is a split
         write_back,  ///< `index` is a detour
     };
     Kind kind = Kind::compute;
-    Lane lane = Lane::compute;
-    RunnerId runner = kNobody;  ///< whose lane
+    Queue queue = Queue::compute;
+    RunnerId runner = kNoRunner;  ///< whose queue
     std::int32_t index = 0;
     std::uint32_t first_wait = 0, last_wait = 0;  ///< [first, last) of `Program::waits`
-    bool awaited = false;                         ///< an action of another lane waits for it
+    bool awaited = false;                         ///< an action of another queue waits for it
 };
 
 /// Where the memory of a tensor that was placed is.
@@ -49,9 +49,11 @@ struct Home {
 struct Program {
     std::vector<Action> actions;  ///< in the order of submission
     std::vector<std::int32_t>
-        waits;                    ///< numbers of earlier actions, each the last needed of its lane
-    std::vector<Home> homes;      ///< of each tensor of the graph; empty ones are not ours
-    std::vector<TensorId> looks;  ///< views of memory that is not ours, placed where that is
+        waits;                ///< numbers of earlier actions, each the last needed of its queue
+    std::vector<Home> homes;  ///< of each tensor of the graph; empty ones are not ours
+    std::vector<std::size_t> rooms;       ///< bytes at the homes of roots: tensors may grow so far
+    std::vector<std::size_t> copy_rooms;  ///< of the stand-ins of each copy; 0: not of the plan
+    std::vector<TensorId> looks;     ///< views of memory that is not ours, placed where that is
     std::vector<Buffer*> forgetful;  ///< buffers that have to be told when tensors come anew
     bool prepares = false;           ///< there are buffers that have to be told of each tensor
     std::vector<Tensor*> stand_ins;  ///< those that have memory of the plan
@@ -63,7 +65,7 @@ struct Program {
     /// Whether a run may begin on the devices while the last one goes on: every copy has a stand-in
     /// for each slot, and no device reads another's memory in place.
     bool overlaps_runs = false;
-    /// A runner that computes within the call holds up actions of other lanes that do not wait for
+    /// A runner that computes within the call holds up actions of other queues that do not wait for
     /// it: it pays to submit it from a thread of its own.
     bool wants_threads = false;
     std::uint64_t serial = next_graph_uid();  ///< no other program has it
@@ -92,7 +94,7 @@ Result<std::vector<std::size_t>> measure(const GraphIndex& index, const Placemen
 /// they are as they were.
 Result<> place_again(const Program& program, const GraphIndex& index);
 
-/// For people: one line per action with its lane and what it waits for.
+/// For people: one line per action with its queue and what it waits for.
 std::string to_text(const Program& program, const Splits& splits, const GraphIndex& index,
                     const Team& team);
 

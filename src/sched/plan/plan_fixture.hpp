@@ -12,7 +12,7 @@ namespace heddle::sched::test {
 
 class PlanTest : public StageTest {
 protected:
-    /// The processor's results are in memory that the devices can read, if they have some.
+    /// The CPU's results are in memory that the devices can read, if they have some.
     void use(const std::string& parameters, int devices = 1, bool offload = false) {
         const std::vector<Stream*> streams = start_streams(parameters, devices);
         std::vector<BufferType*> types;

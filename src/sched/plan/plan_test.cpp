@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 // ---- order and waits ---------------------------------------------------------------------------
 
-TEST_F(PlanTest, CopiesHaveLanesOfTheirOwnAndWaitForWhatTheyRead) {
+TEST_F(PlanTest, CopiesHaveQueuesOfTheirOwnAndWaitForWhatTheyRead) {
     use("devices=1");
     make(there_and_back());
     EXPECT_EQ(words(),
@@ -52,7 +52,7 @@ TEST_F(PlanTest, WeightsThatDoNotFitAreStreamedThroughFourBuffers) {
         }
         ASSERT_GE(copy, 0);
         const Action& action = actions[std::size_t(copy)];
-        EXPECT_EQ(action.lane, Lane::upload);
+        EXPECT_EQ(action.queue, Queue::upload);
         ASSERT_EQ(action.last_wait, action.first_wait + 1);
         EXPECT_EQ(program_.waits[action.first_wait], program_.action_of_split[i - 4]);
         EXPECT_LT(copy, program_.action_of_split[i - 3]);
@@ -67,7 +67,7 @@ TEST_F(PlanTest, WhereMemoryIsShortTwoBuffersHaveToDo) {
     EXPECT_LE(program_.bytes[0] + constants_->bytes_on(0), allowed);
 }
 
-TEST_F(PlanTest, WhoeverWritesGivenMemoryWaitsForThoseWhoReadIt) {
+TEST_F(PlanTest, WritesOfGivenMemoryWaitForItsReaders) {
     use("devices=1");
     Tensor* cache = bench_.place(floats({16, 4}, "cache"), host());
     Tensor* wg = weight("wg", on(0));

@@ -160,14 +160,14 @@ Result<> place_again(const Program& program, const GraphIndex& index) {
 
 std::string to_text(const Program& program, const Splits& splits, const GraphIndex& index,
                     const Team& team) {
-    constexpr std::string_view lanes[] = {"", " upload", " download"};
+    constexpr std::string_view queues[] = {"", " upload", " download"};
     const auto tensor_name = [&](TensorId id) { return heddle::name_of(index[id]); };
     std::string lines;
     for (std::size_t i = 0; i < program.actions.size(); ++i) {
         const Action& action = program.actions[i];
         const auto what = static_cast<std::size_t>(action.index);
         lines += text("action ", i, ": ", team[action.runner].name,
-                      lanes[static_cast<std::size_t>(action.lane)]);
+                      queues[static_cast<std::size_t>(action.queue)]);
         switch (action.kind) {
             case Action::Kind::copy: {
                 const Copy& copy = splits.copies[what];

@@ -7,12 +7,12 @@ namespace {
 
 /// Finds the waits of all actions. Memory is known by what it is for, not by address:
 ///
-/// - whoever reads waits for the last who wrote, whoever writes for those who read or wrote since;
+/// - a read waits for the last write, a write for the reads and writes since;
 /// - memory of the plan is given to others after its last use in the order of submission. So what
 ///   begins something new in an arena waits for the uses of everything that ended there before, or
 ///   ends with it.
 ///
-/// Clocks, one entry for each lane, tell what is in order already.
+/// Clocks, one entry for each queue, tell what is in order already.
 class Waits {
 public:
     Waits(const PlanInput& input, Program& program)
@@ -22,8 +22,8 @@ public:
           copies_(static_cast<std::int32_t>(input.splits.copies.size())) {}
 
     void run() {
-        name_lanes();
-        if (lane_count_ < 2) {
+        name_queues();
+        if (queue_count_ < 2) {
             program_.overlaps_runs = may_overlap_runs();
             return;
         }
@@ -31,9 +31,9 @@ public:
         const std::size_t objects = last_use_.size();
         writer_.assign(objects, -1);
         first_reader_.assign(objects, -1);
-        retired_.assign(in_.team.size() * lane_count_, -1);
-        clocks_.assign(program_.actions.size() * lane_count_, -1);
-        latest_.assign(lane_count_, -1);
+        retired_.assign(in_.team.size() * queue_count_, -1);
+        clocks_.assign(program_.actions.size() * queue_count_, -1);
+        latest_.assign(queue_count_, -1);
         for (std::int32_t i = 0; i < action_count(); ++i) order(i);
         program_.wants_threads = is_held_up();
         program_.overlaps_runs = may_overlap_runs();
@@ -50,28 +50,28 @@ private:
     };
     struct Reader {
         std::int32_t action;
-        std::int32_t next;  ///< in `readers_`, of the same object on another lane; -1: none
+        std::int32_t next;  ///< in `readers_`, of the same object on another queue; -1: none
     };
 
     std::int32_t action_count() const { return static_cast<std::int32_t>(program_.actions.size()); }
     Action& action(std::int32_t i) { return program_.actions[static_cast<std::size_t>(i)]; }
-    std::size_t lane_of(std::int32_t i) const { return lanes_[static_cast<std::size_t>(i)]; }
-    std::int32_t& clock(std::int32_t i, std::size_t lane) {
-        return clocks_[static_cast<std::size_t>(i) * lane_count_ + lane];
+    std::size_t queue_of(std::int32_t i) const { return queues_[static_cast<std::size_t>(i)]; }
+    std::int32_t& clock(std::int32_t i, std::size_t queue) {
+        return clocks_[static_cast<std::size_t>(i) * queue_count_ + queue];
     }
     Object stand_in_of_copy(std::int32_t copy) const { return tensors_ + copy; }
     Object stand_in_of_detour(std::int32_t detour) const { return tensors_ + copies_ + detour; }
 
     // ---- who touches what ----------------------------------------------------------------------
 
-    void name_lanes() {
+    void name_queues() {
         std::vector<std::int32_t> numbers(3 * in_.team.size(), -1);
-        lanes_.reserve(program_.actions.size());
+        queues_.reserve(program_.actions.size());
         for (const Action& action : program_.actions) {
             auto& number = numbers[3 * static_cast<std::size_t>(action.runner) +
-                                   static_cast<std::size_t>(action.lane)];
-            if (number < 0) number = static_cast<std::int32_t>(lane_count_++);
-            lanes_.push_back(static_cast<std::size_t>(number));
+                                   static_cast<std::size_t>(action.queue)];
+            if (number < 0) number = static_cast<std::int32_t>(queue_count_++);
+            queues_.push_back(static_cast<std::size_t>(number));
         }
     }
 
@@ -91,8 +91,8 @@ private:
         std::vector<RunnerId> arena_of_runner;
         for (RunnerId i = 0; i <= in_.team.last(); ++i) arena_of_runner.push_back(arena_of(i));
         const auto arena = [&](RunnerId runner) {
-            return arena_of_runner[static_cast<std::size_t>(runner == kNobody ? in_.team.last()
-                                                                              : runner)];
+            return arena_of_runner[static_cast<std::size_t>(runner == kNoRunner ? in_.team.last()
+                                                                                : runner)];
         };
         for (TensorId id = 0; id < tensors_; ++id) {
             if (in_.planned[static_cast<std::size_t>(id)] == 0) continue;
@@ -201,7 +201,7 @@ private:
     // ---- what waits for what -------------------------------------------------------------------
 
     void order(std::int32_t now) {
-        needs_.assign(lane_count_, -1);
+        needs_.assign(queue_count_, -1);
         const auto uses = uses_of(now);
         for (const Use& use : uses) {
             const auto object = static_cast<std::size_t>(use.object);
@@ -212,14 +212,14 @@ private:
             if (last_use_[object] == now && arenas_[object] != kGiven) retire(object);
         }
         if (const RunnerId arena = begins_in(now); arena != kGiven) {
-            for (std::size_t lane = 0; lane < lane_count_; ++lane) need(retired(arena, lane));
+            for (std::size_t queue = 0; queue < queue_count_; ++queue) need(retired(arena, queue));
         }
         add_waits(now);
         for (const Use& use : uses) note(use, now);
         for (const Use& use : uses) {
             const auto object = static_cast<std::size_t>(use.object);
             if (last_use_[object] != now || arenas_[object] == kGiven) continue;
-            retired(arenas_[object], lane_of(now)) = now;
+            retired(arenas_[object], queue_of(now)) = now;
         }
     }
 
@@ -233,7 +233,7 @@ private:
 
     void need(std::int32_t other) {
         if (other < 0) return;
-        std::int32_t& latest = needs_[lane_of(other)];
+        std::int32_t& latest = needs_[queue_of(other)];
         latest = std::max(latest, other);
     }
 
@@ -245,13 +245,13 @@ private:
         }
     }
 
-    std::int32_t& retired(RunnerId arena, std::size_t lane) {
-        return retired_[static_cast<std::size_t>(arena) * lane_count_ + lane];
+    std::int32_t& retired(RunnerId arena, std::size_t queue) {
+        return retired_[static_cast<std::size_t>(arena) * queue_count_ + queue];
     }
     void retire(std::size_t object) {
         const auto end = [&](std::int32_t other) {
             if (other < 0) return;
-            std::int32_t& latest = retired(arenas_[object], lane_of(other));
+            std::int32_t& latest = retired(arenas_[object], queue_of(other));
             latest = std::max(latest, other);
         };
         end(writer_[object]);
@@ -269,7 +269,7 @@ private:
         for (std::int32_t i = first_reader_[object]; i >= 0;
              i = readers_[static_cast<std::size_t>(i)].next) {
             Reader& reader = readers_[static_cast<std::size_t>(i)];
-            if (lane_of(reader.action) != lane_of(now)) continue;
+            if (queue_of(reader.action) != queue_of(now)) continue;
             reader.action = now;
             return;
         }
@@ -279,15 +279,15 @@ private:
 
     /// Later actions first: what follows from them is known then.
     void add_waits(std::int32_t now) {
-        const std::size_t lane = lane_of(now);
-        if (const std::int32_t before = latest_[lane]; before >= 0) merge(now, before);
-        clock(now, lane) = now;
-        latest_[lane] = now;
+        const std::size_t queue = queue_of(now);
+        if (const std::int32_t before = latest_[queue]; before >= 0) merge(now, before);
+        clock(now, queue) = now;
+        latest_[queue] = now;
         std::ranges::sort(needs_, std::greater{});
         const auto first = static_cast<std::uint32_t>(program_.waits.size());
         for (const std::int32_t other : needs_) {
             if (other < 0) break;
-            if (clock(now, lane_of(other)) >= other) continue;
+            if (clock(now, queue_of(other)) >= other) continue;
             program_.waits.push_back(other);
             action(other).awaited = true;
             merge(now, other);
@@ -296,8 +296,8 @@ private:
         action(now).last_wait = static_cast<std::uint32_t>(program_.waits.size());
     }
     void merge(std::int32_t now, std::int32_t before) {
-        for (std::size_t lane = 0; lane < lane_count_; ++lane) {
-            clock(now, lane) = std::max(clock(now, lane), clock(before, lane));
+        for (std::size_t queue = 0; queue < queue_count_; ++queue) {
+            clock(now, queue) = std::max(clock(now, queue), clock(before, queue));
         }
     }
 
@@ -306,13 +306,13 @@ private:
     /// Whether something that runs in the background is submitted after nodes that are computed
     /// within the call, without waiting for them.
     bool is_held_up() {
-        std::vector<std::int32_t> blocking(lane_count_, -1);
+        std::vector<std::int32_t> blocking(queue_count_, -1);
         for (std::int32_t i = 0; i < action_count(); ++i) {
             const bool runs_within = !in_.team[action(i).runner].is_async;
-            if (runs_within && action(i).kind == Action::Kind::compute) blocking[lane_of(i)] = i;
+            if (runs_within && action(i).kind == Action::Kind::compute) blocking[queue_of(i)] = i;
             if (runs_within) continue;
-            for (std::size_t lane = 0; lane < lane_count_; ++lane) {
-                if (blocking[lane] > clock(i, lane)) return true;
+            for (std::size_t queue = 0; queue < queue_count_; ++queue) {
+                if (blocking[queue] > clock(i, queue)) return true;
             }
         }
         return false;
@@ -325,18 +325,18 @@ private:
                 return false;
             }
         }
-        return lane_count_ < 2 || (keeps_apart() && !shares_arenas());
+        return queue_count_ < 2 || (keeps_apart() && !shares_arenas());
     }
 
     /// Whether nodes touch only what the plan put into their own arena, and given memory that the
-    /// graph writes is touched from one lane only.
+    /// graph writes is touched from one queue only.
     bool keeps_apart() {
-        std::vector<std::int32_t> lane_of_object(last_use_.size(), -1);
+        std::vector<std::int32_t> queue_of_object(last_use_.size(), -1);
         std::vector<std::uint8_t> shared(last_use_.size()), written(last_use_.size());
         for (std::int32_t i = 0; i < action_count(); ++i) {
             const bool computes = action(i).kind == Action::Kind::compute;
             const RunnerId arena = arena_of(action(i).runner);
-            const auto lane = static_cast<std::int32_t>(lane_of(i));
+            const auto queue = static_cast<std::int32_t>(queue_of(i));
             for (const Use& use : uses_of(i)) {
                 if (use.object >= tensors_) continue;
                 const auto object = static_cast<std::size_t>(use.object);
@@ -344,10 +344,10 @@ private:
                     if (computes && arenas_[object] != arena) return false;
                     continue;
                 }
-                if (lane_of_object[object] >= 0 && lane_of_object[object] != lane) {
+                if (queue_of_object[object] >= 0 && queue_of_object[object] != queue) {
                     shared[object] = 1;
                 }
-                lane_of_object[object] = lane;
+                queue_of_object[object] = queue;
                 written[object] |= use.writes ? 1 : 0;
             }
         }
@@ -360,10 +360,10 @@ private:
     /// Whether two streams, one of which goes on in the background, have their results in one
     /// arena.
     bool shares_arenas() {
-        std::vector<RunnerId> user(in_.team.size(), kNobody);
+        std::vector<RunnerId> user(in_.team.size(), kNoRunner);
         for (const Split& split : in_.splits.splits) {
             RunnerId& other = user[static_cast<std::size_t>(arena_of(split.runner))];
-            if (other == kNobody) other = split.runner;
+            if (other == kNoRunner) other = split.runner;
             if (other == split.runner) continue;
             if (in_.team[other].is_async || in_.team[split.runner].is_async) return true;
         }
@@ -373,8 +373,8 @@ private:
     const PlanInput& in_;
     Program& program_;
     const std::int32_t tensors_, copies_;
-    std::vector<std::size_t> lanes_;  ///< of each action
-    std::size_t lane_count_ = 0;
+    std::vector<std::size_t> queues_;  ///< of each action
+    std::size_t queue_count_ = 0;
 
     std::vector<Use> uses_;
     std::vector<std::size_t> first_use_;      ///< of each action
@@ -383,9 +383,9 @@ private:
     std::vector<std::int32_t> writer_;        ///< of each object: the last so far
     std::vector<std::int32_t> first_reader_;  ///< of each object since: in `readers_`
     std::vector<Reader> readers_;
-    std::vector<std::int32_t> retired_;  ///< of each arena and lane: last use of what has ended
-    std::vector<std::int32_t> clocks_;   ///< of each action and lane: the last that comes before it
-    std::vector<std::int32_t> latest_;   ///< of each lane so far
+    std::vector<std::int32_t> retired_;  ///< of each arena and queue: last use of what has ended
+    std::vector<std::int32_t> clocks_;  ///< of each action and queue: the last that comes before it
+    std::vector<std::int32_t> latest_;  ///< of each queue so far
     std::vector<std::int32_t> needs_;
 };
 

@@ -14,7 +14,7 @@ public:
     void begin_run() { count_ = 0; }
 
     /// One flag for each of `experts`. `ids` has the numbers, which are those of tensor `id` of the
-    /// graph (it may be a copy of it): whoever wrote them has finished. Fails if a number is not
+    /// graph (it may be a copy of it): what wrote them has finished. Fails if a number is not
     /// one of an expert. Valid until the next call.
     Result<const std::vector<std::uint8_t>*> of(TensorId id, const Tensor& ids,
                                                 std::int64_t experts);

@@ -30,12 +30,12 @@ private:
     const Action& action(std::int32_t i) const {
         return program_.actions[static_cast<std::size_t>(i)];
     }
-    std::size_t lane_of(const Action& action) const {
-        return Lanes::number(action.runner, action.lane);
+    std::size_t queue_of(const Action& action) const {
+        return Queues::number(action.runner, action.queue);
     }
     bool is_async(const Action& action) const { return team_[action.runner].is_async; }
     void use(RunnerId runner) {
-        if (runner != kNobody) made_.used[static_cast<std::size_t>(runner)] = 1;
+        if (runner != kNoRunner) made_.used[static_cast<std::size_t>(runner)] = 1;
     }
     void mark(std::int32_t i) { made_.is_marked[static_cast<std::size_t>(i)] = 1; }
 
@@ -55,10 +55,10 @@ private:
             look_at_copy(i, splits_.copies[static_cast<std::size_t>(each.index)]);
         } else if (each.kind == Action::Kind::compute && is_async(each)) {
             const Split& split = splits_.splits[static_cast<std::size_t>(each.index)];
-            if (reads_host(split)) last_taker_[lane_of(each)] = i;
+            if (reads_host(split)) last_taker_[queue_of(each)] = i;
         } else if (each.kind == Action::Kind::write_back) {
             // It reads or writes memory of the host that leafs of the caller may share.
-            if (is_async(each)) last_taker_[lane_of(each)] = i;
+            if (is_async(each)) last_taker_[queue_of(each)] = i;
             made_.can_use_threads = false;
         }
     }
@@ -68,8 +68,8 @@ private:
         use(copy.from);
         use(copy.to);
         const RunnerId other = each.runner == copy.to ? copy.from : copy.to;
-        const bool is_other_async = other != kNobody && team_[other].is_async;
-        const bool is_other_far = other == kNobody || !team_[other].on_host;
+        const bool is_other_async = other != kNoRunner && team_[other].is_async;
+        const bool is_other_far = other == kNoRunner || !team_[other].on_host;
         if (is_async(each) ? !is_other_async && is_other_far : is_other_async) {
             made_.can_use_threads = false;
         }
@@ -78,10 +78,10 @@ private:
             return;
         }
         if (copy.kind != Copy::Kind::constant && on_host(root_buffer(index_[copy.tensor]))) {
-            last_taker_[lane_of(each)] = i;
+            last_taker_[queue_of(each)] = i;
         }
-        if (copy.from != kNobody) {
-            last_out_[lane_of(each) * team_.size() + static_cast<std::size_t>(copy.from)] = i;
+        if (copy.from != kNoRunner) {
+            last_out_[queue_of(each) * team_.size() + static_cast<std::size_t>(copy.from)] = i;
         }
     }
 
@@ -90,7 +90,7 @@ private:
         std::uint32_t patch = split.first_patch;
         for (std::int32_t at = split.begin; at < split.end; ++at) {
             const TensorId node = splits_.order[static_cast<std::size_t>(at)];
-            if (index_.only_looks(node)) continue;
+            if (index_.is_view(node)) continue;
             for (const GraphIndex::Source& source : index_.sources(node)) {
                 if (is_patched(at, source.slot, patch, split.last_patch)) continue;
                 const Buffer* const buffer = memory_of(index_.root(source.tensor));
@@ -155,7 +155,7 @@ private:
     bool writes(const Split& split, TensorId root) const {
         for (std::int32_t at = split.begin; at < split.end; ++at) {
             const TensorId node = splits_.order[static_cast<std::size_t>(at)];
-            if (index_.root(node) == root && !index_.only_looks(node)) return true;
+            if (index_.root(node) == root && !index_.is_view(node)) return true;
         }
         return false;
     }
@@ -208,8 +208,8 @@ private:
     const Program& program_;
     const Team& team_;
     Prepared made_;
-    std::vector<std::int32_t> last_taker_;  ///< of each lane
-    std::vector<std::int32_t> last_out_;    ///< of each lane and runner
+    std::vector<std::int32_t> last_taker_;  ///< of each queue
+    std::vector<std::int32_t> last_out_;    ///< of each queue and runner
     const Buffer* asked_ = nullptr;
     bool answer_ = false;
 };

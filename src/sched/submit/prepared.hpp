@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sched/submit/lanes.hpp"
+#include "sched/submit/queues.hpp"
 
 namespace heddle::sched {
 
@@ -12,13 +12,13 @@ struct Prepared {
     std::uint64_t serial = 0;  ///< of the program; 0: none yet
 
     std::vector<Mark> marks;              ///< of each action
-    std::vector<std::uint8_t> is_marked;  ///< whether somebody waits for the action
+    std::vector<std::uint8_t> is_marked;  ///< whether something waits for the action
 
     /// Actions that use memory of the host that the caller may write when the call has returned;
-    /// the last one of each lane.
+    /// the last one of each queue.
     std::vector<std::int32_t> takers;
 
-    /// The last copy of each lane out of the memory of `runner`.
+    /// The last copy of each queue out of the memory of `runner`.
     struct CopyOut {
         RunnerId runner;
         std::int32_t action;
@@ -32,7 +32,7 @@ struct Prepared {
             -1;  ///< of `ids`, if it is made before; -1: they are read where they are
         std::int32_t producer = -1;  ///< the action they come from; -1: they were there before
     };
-    std::vector<Choosing> choosing;  ///< of each copy; empty if nobody chooses
+    std::vector<Choosing> choosing;  ///< of each copy; empty if none chooses
 
     std::vector<std::uint8_t> used;  ///< of each runner: whether anything is done with it
     bool can_use_threads = false;    ///< no stream is touched from both sides

@@ -29,10 +29,10 @@ Result<> Run::begin() {
     HEDDLE_TRY_ASSIGN(wired_, wire(index_, splits_, options_.slot));
     state_.experts.begin_run();
     if (options_.timings != nullptr) {
-        watch_.emplace(*options_.timings, program_, state_.lanes.count());
+        watch_.emplace(*options_.timings, program_.actions.size());
     }
-    RunnerId culprit = kNobody;
-    auto begun = state_.lanes.begin_run(state_.prepared.used, options_.slot, culprit);
+    RunnerId culprit = kNoRunner;
+    auto begun = state_.queues.begin_run(state_.prepared.used, options_.slot, culprit);
     if (!begun) fail(begun.error(), culprit);
     return begun;
 }
@@ -45,7 +45,7 @@ Result<> Run::submit() {
         submit_all_of(Side::both);
     }
     if (!failure_) {
-        if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNobody);
+        if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNoRunner);
     }
     for (Buffer* const buffer : wired_->written()) note_write(*buffer);
     if (failure_) return failure_->error;
@@ -60,8 +60,8 @@ Result<> Run::finish() {
             return taken;
         }
     }
-    RunnerId culprit = kNobody;
-    auto ended = state_.lanes.end_run(options_.slot, culprit);
+    RunnerId culprit = kNoRunner;
+    auto ended = state_.queues.end_run(options_.slot, culprit);
     if (!ended) fail(ended.error(), culprit);
     if (watch_) watch_->finish();
     return ended;
@@ -74,9 +74,9 @@ void Run::fail(Error error, RunnerId culprit, RunnerId suspect) {
 
 /// The runner a copy comes from, if it works in the background as well.
 RunnerId Run::other_end(const Action& action) const {
-    if (action.kind != Action::Kind::copy) return kNobody;
+    if (action.kind != Action::Kind::copy) return kNoRunner;
     const RunnerId from = splits_.copies[static_cast<std::size_t>(action.index)].from;
-    if (from == kNobody || from == action.runner || state_.lanes.blocks(from)) return kNobody;
+    if (from == kNoRunner || from == action.runner || state_.queues.blocks(from)) return kNoRunner;
     return from;
 }
 
@@ -98,7 +98,7 @@ void Run::submit_all_of(Side side) {
     try {
         submit_side(side);
     } catch (...) {
-        fail(current_exception_as_error(), kNobody);
+        fail(current_exception_as_error(), kNoRunner);
         state_.progress.stop();
     }
 }
@@ -132,26 +132,22 @@ bool Run::take_turn(const Action& action) {
 Result<> Run::perform(std::int32_t number) {
     const Action& action = program_.actions[static_cast<std::size_t>(number)];
     if (action.kind == Action::Kind::copy && is_up_to_date(action)) return skip(number, action);
-    if (state_.lanes.enter(action.runner, action.lane)) {
-        HEDDLE_TRY(wait_for_last_run(action.runner, action.lane));
+    if (state_.queues.enter(action.runner, action.queue)) {
+        HEDDLE_TRY(wait_for_last_run(action.runner, action.queue));
     }
-    HEDDLE_TRY(wait_for_others(action, action.runner, action.lane));
+    HEDDLE_TRY(wait_for_others(action, action.runner, action.queue));
     const bool is_blocking = blocks(action);
     if (watch_ && is_blocking) {
-        Timing& timing = watch_->of(number);
-        timing.submitted = timing.start = watch_->now();
+        watch_->begin(number);
     } else if (watch_) {
         HEDDLE_TRY(watch_->before(number, team_[action.runner], stream_of(action)));
     }
     HEDDLE_TRY(do_it(action));
     if (is_blocking) {
-        if (watch_) watch_->of(number).end = watch_->now();
+        if (watch_) watch_->end(number);
         return ok();
     }
-    if (watch_) {
-        HEDDLE_TRY(watch_->after(number, Lanes::number(action.runner, action.lane),
-                                 team_[action.runner], stream_of(action)));
-    }
+    if (watch_) HEDDLE_TRY(watch_->after(number, stream_of(action)));
     const auto i = static_cast<std::size_t>(number);
     if (state_.prepared.is_marked[i] != 0) {
         HEDDLE_TRY(set(state_.prepared.marks[i], stream_of(action)));
@@ -160,19 +156,15 @@ Result<> Run::perform(std::int32_t number) {
     return ok();
 }
 
-/// For a copy whose bytes are in place. Whoever waits for it relies on what it waits for as well,
-/// and on what comes before it in its lane.
+/// For a copy whose bytes are in place. What waits for it relies on what it waits for as well,
+/// and on what comes before it in its queue.
 Result<> Run::skip(std::int32_t number, const Action& action) {
     ++state_.copies_skipped;
-    if (watch_) {
-        Timing& timing = watch_->of(number);
-        timing.submitted = timing.start = timing.end = watch_->now();
-        timing.skipped = true;
-    }
+    if (watch_) watch_->skip(number);
     const auto i = static_cast<std::size_t>(number);
     const bool has_waits = action.first_wait != action.last_wait;
-    if (!has_waits && !state_.lanes.has_entered(action.runner, action.lane)) return ok();
-    HEDDLE_TRY(wait_for_others(action, action.runner, action.lane));
+    if (!has_waits && !state_.queues.has_entered(action.runner, action.queue)) return ok();
+    HEDDLE_TRY(wait_for_others(action, action.runner, action.queue));
     if (state_.prepared.is_marked[i] == 0 || blocks(action)) return ok();
     return set(state_.prepared.marks[i], stream_of(action));
 }
@@ -191,28 +183,28 @@ Result<> Run::do_it(const Action& action) {
 
 // ---- waiting -----------------------------------------------------------------------------------
 
-Result<> Run::wait_for_others(const Action& action, RunnerId runner, Lane lane) {
+Result<> Run::wait_for_others(const Action& action, RunnerId runner, Queue queue) {
     for (std::uint32_t w = action.first_wait; w < action.last_wait; ++w) {
         const auto i = static_cast<std::size_t>(waits()[w]);
         if (blocks(program_.actions[i])) continue;  // it was done when it was submitted
-        HEDDLE_TRY(state_.lanes.wait(runner, lane, state_.prepared.marks[i]));
+        HEDDLE_TRY(state_.queues.wait(runner, queue, state_.prepared.marks[i]));
     }
     return ok();
 }
 
-/// For the first action of a lane.
-Result<> Run::wait_for_last_run(RunnerId runner, Lane lane) {
-    if (!overlaps_) return state_.lanes.wait_for_all(runner, lane);
-    if (lane == Lane::compute) {
+/// For the first action of a queue.
+Result<> Run::wait_for_last_run(RunnerId runner, Queue queue) {
+    if (!overlaps_) return state_.queues.wait_for_all(runner, queue);
+    if (queue == Queue::compute) {
         // It writes what the last run's copies may still be reading.
         for (const Prepared::CopyOut& out : state_.prepared.copies_out) {
             if (out.runner != runner) continue;
             const auto i = static_cast<std::size_t>(out.action);
-            HEDDLE_TRY(state_.lanes.wait(runner, lane, state_.prepared.marks[i]));
+            HEDDLE_TRY(state_.queues.wait(runner, queue, state_.prepared.marks[i]));
         }
     }
-    if (lane == Lane::upload) {
-        return state_.lanes.wait_for_slot(runner, lane, runner, options_.slot);
+    if (queue == Queue::upload) {
+        return state_.queues.wait_for_slot(runner, queue, runner, options_.slot);
     }
     return ok();
 }

@@ -19,10 +19,10 @@ public:
     Result<> submit();
 
     /// Whose device failed, if one did.
-    RunnerId culprit() const { return failure_ ? failure_->culprit : kNobody; }
+    RunnerId culprit() const { return failure_ ? failure_->culprit : kNoRunner; }
 
     /// Who else could have been the one: a copy has two ends.
-    RunnerId suspect() const { return failure_ ? failure_->suspect : kNobody; }
+    RunnerId suspect() const { return failure_ ? failure_->suspect : kNoRunner; }
 
 private:
     struct Failure {
@@ -38,13 +38,13 @@ private:
     void submit_side(Side side);
     void submit_by_two();
     void submit_all_of(Side side);
-    void fail(Error error, RunnerId culprit, RunnerId suspect = kNobody);
+    void fail(Error error, RunnerId culprit, RunnerId suspect = kNoRunner);
     RunnerId other_end(const Action& action) const;
     Result<> perform(std::int32_t number);
     Result<> skip(std::int32_t number, const Action& action);
     Result<> do_it(const Action& action);
-    Result<> wait_for_others(const Action& action, RunnerId runner, Lane lane);
-    Result<> wait_for_last_run(RunnerId runner, Lane lane);
+    Result<> wait_for_others(const Action& action, RunnerId runner, Queue queue);
+    Result<> wait_for_last_run(RunnerId runner, Queue queue);
     bool take_turn(const Action& action);
 
     // ---- run_compute.cpp -----------------------------------------------------------------------
@@ -65,9 +65,9 @@ private:
                           const Prepared::Choosing& choosing);
     Result<> write_back(const Action& action);
 
-    bool blocks(const Action& action) const { return state_.lanes.blocks(action.runner); }
+    bool blocks(const Action& action) const { return state_.queues.blocks(action.runner); }
     Stream& stream_of(const Action& action) {
-        return state_.lanes.stream(action.runner, action.lane);
+        return state_.queues.stream(action.runner, action.queue);
     }
     const std::vector<std::int32_t>& waits() const { return program_.waits; }
 

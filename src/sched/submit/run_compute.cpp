@@ -75,14 +75,14 @@ Result<> Run::write_back_now(const Split& split, std::int32_t position) {
 }
 
 /// Brings what is in the memory of nodes that change only part of it to where they are computed.
-/// Rare, so nobody overlaps with it.
+/// Rare, so nothing overlaps with it.
 Result<> Run::fetch(const Split& split) {
     bool has_waited = false;
     for (const std::int32_t number : split.detours) {
         const Detour& detour = splits_.detours[static_cast<std::size_t>(number)];
         if (!detour.fetch_first) continue;
-        RunnerId culprit = kNobody;
-        if (!has_waited) HEDDLE_TRY(state_.lanes.finish_all(false, culprit));
+        RunnerId culprit = kNoRunner;
+        if (!has_waited) HEDDLE_TRY(state_.queues.finish_all(false, culprit));
         has_waited = true;
         HEDDLE_TRY(copy_tensor((*wired_)[detour.node],
                                splits_.stand_ins[static_cast<std::size_t>(detour.stand_in)]));

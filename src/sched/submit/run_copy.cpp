@@ -6,7 +6,7 @@ namespace {
 
 bool in_host_memory(const Tensor& tensor) {
     Buffer* const buffer = root_buffer(tensor);
-    return buffer != nullptr && is_host(*buffer);
+    return buffer != nullptr && is_host(*buffer) && !has_lost_memory(tensor, *buffer);
 }
 
 /// Failures before the last bits of a generation; neither ever gets so far.
@@ -46,7 +46,7 @@ Result<> Run::copy(const Action& action) {
             return copy_experts(action, source, target, state_.prepared.choosing[i]);
         }
         // Runs before this one may still read the old bytes.
-        if (overlaps_) HEDDLE_TRY(state_.lanes.wait_for_own(action.runner, action.lane, copy.to));
+        if (overlaps_) HEDDLE_TRY(state_.queues.wait_for_own(action.runner, action.queue, copy.to));
         const std::uint64_t generation = generation_of(source);
         entry->generation = 0;
         HEDDLE_TRY(copy_into(action, copy, source, target));
@@ -54,7 +54,7 @@ Result<> Run::copy(const Action& action) {
         return ok();
     }();
     if (done) return ok();
-    const std::string from = copy.from != kNobody ? team_[copy.from].name : "elsewhere";
+    const std::string from = copy.from != kNoRunner ? team_[copy.from].name : "elsewhere";
     return Error(done.error())
         .within(text("copy of '", heddle::name_of(source), "' from ", from, " to ",
                      team_[copy.to].name));
@@ -65,36 +65,36 @@ Result<> Run::copy_into(const Action& action, const Copy& copy, const Tensor& so
     const std::size_t size = byte_size(source);
     if (size == 0) return ok();
     if (blocks(action)) return copy_tensor(source, target);
-    if (overlaps_ && copy.from != kNobody && !state_.lanes.blocks(copy.from)) {
+    if (overlaps_ && copy.from != kNoRunner && !state_.queues.blocks(copy.from)) {
         // Callers may have queued something on the source's stream.
-        HEDDLE_TRY(state_.lanes.wait_for_own(action.runner, action.lane, copy.from));
+        HEDDLE_TRY(state_.queues.wait_for_own(action.runner, action.queue, copy.from));
     }
-    Stream& lane = stream_of(action);
+    Stream& queue = stream_of(action);
     if (action.runner != copy.to) {
         if (!in_host_memory(target)) {
-            return copy_tensor_async(lane, *team_[copy.to].stream, source, target);
+            return copy_tensor_async(queue, *team_[copy.to].stream, source, target);
         }
-        return read_tensor_async(lane, source, target.data, 0, size);
+        return read_tensor_async(queue, source, target.data, 0, size);
     }
-    if (in_host_memory(source)) return write_tensor_async(lane, target, source.data, 0, size);
-    if (copy.from == kNobody) {
-        HEDDLE_TRY(heddle::finish(lane));
+    if (in_host_memory(source)) return write_tensor_async(queue, target, source.data, 0, size);
+    if (copy.from == kNoRunner) {
+        HEDDLE_TRY(heddle::finish(queue));
         return copy_tensor(source, target);
     }
-    if (state_.lanes.blocks(copy.from)) {
-        return copy_tensor_async(*team_[copy.from].stream, lane, source, target);
+    if (state_.queues.blocks(copy.from)) {
+        return copy_tensor_async(*team_[copy.from].stream, queue, source, target);
     }
     // Either of the two streams may be the one that does it, so both wait.
-    if (state_.lanes.enter(copy.from, Lane::download)) {
-        HEDDLE_TRY(wait_for_last_run(copy.from, Lane::download));
+    if (state_.queues.enter(copy.from, Queue::download)) {
+        HEDDLE_TRY(wait_for_last_run(copy.from, Queue::download));
     }
     if (overlaps_) {
-        HEDDLE_TRY(state_.lanes.wait_for_slot(copy.from, Lane::download, copy.to, options_.slot));
-        HEDDLE_TRY(state_.lanes.wait_for_own(copy.from, Lane::download, copy.from));
+        HEDDLE_TRY(state_.queues.wait_for_slot(copy.from, Queue::download, copy.to, options_.slot));
+        HEDDLE_TRY(state_.queues.wait_for_own(copy.from, Queue::download, copy.from));
     }
-    HEDDLE_TRY(wait_for_others(action, copy.from, Lane::download));
-    Stream& from = state_.lanes.stream(copy.from, Lane::download);
-    return copy_tensor_async(from, lane, source, target);
+    HEDDLE_TRY(wait_for_others(action, copy.from, Queue::download));
+    Stream& from = state_.queues.stream(copy.from, Queue::download);
+    return copy_tensor_async(from, queue, source, target);
 }
 
 /// Only the experts that are going to be asked; the others' bytes stay as they are.
@@ -137,14 +137,14 @@ Result<> Run::write_back(const Action& action) {
     if (size == 0) return ok();
     const auto done = [&]() -> Result<> {
         if (blocks(action)) return copy_tensor(source, target);
-        Stream& lane = stream_of(action);
+        Stream& queue = stream_of(action);
         if (action.runner == from && in_host_memory(target)) {
-            return read_tensor_async(lane, source, target.data, 0, size);
+            return read_tensor_async(queue, source, target.data, 0, size);
         }
         if (action.runner != from && in_host_memory(source)) {
-            return write_tensor_async(lane, target, source.data, 0, size);
+            return write_tensor_async(queue, target, source.data, 0, size);
         }
-        HEDDLE_TRY(heddle::finish(lane));
+        HEDDLE_TRY(heddle::finish(queue));
         HEDDLE_TRY(heddle::finish(*team_[from].stream));
         return copy_tensor(source, target);
     }();

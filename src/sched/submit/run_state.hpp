@@ -54,9 +54,9 @@ private:
 /// What a Submitter keeps from run to run.
 class RunState {
 public:
-    explicit RunState(const Team& team) : lanes(team) {}
+    explicit RunState(const Team& team) : queues(team) {}
 
-    Lanes lanes;
+    Queues queues;
     Prepared prepared;
     ChosenExperts experts;
     std::vector<ByteRange> ranges;

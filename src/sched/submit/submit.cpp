@@ -56,36 +56,36 @@ Result<bool> probe_answers(const Runner& runner) {
 Submitter::Submitter(Team& team) : team_(team), state_(std::make_unique<RunState>(team)) {}
 
 Submitter::~Submitter() {
-    RunnerId culprit = kNobody;
-    static_cast<void>(state_->lanes.finish_all(false, culprit));
+    RunnerId culprit = kNoRunner;
+    static_cast<void>(state_->queues.finish_all(false, culprit));
 }
 
 Result<> Submitter::run(const GraphIndex& index, Splits& splits, const Program& program,
                         const RunOptions& options) {
-    failed_ = kNobody;
+    failed_ = kNoRunner;
     Run run(*state_, team_, index, splits, program, options);
     auto submitted = submitted_by(run);
     if (submitted) return ok();
     auto failed = failed_with(std::move(submitted).error(), run.culprit());
-    if (failed_ != kNobody && run.suspect() != kNobody && !answers(run.suspect())) {
+    if (failed_ != kNoRunner && run.suspect() != kNoRunner && !answers(run.suspect())) {
         failed_ = run.suspect();
     }
     return failed;
 }
 
 Result<> Submitter::synchronize() {
-    RunnerId culprit = kNobody;
-    auto finished = state_->lanes.finish_all(true, culprit);
+    RunnerId culprit = kNoRunner;
+    auto finished = state_->queues.finish_all(true, culprit);
     if (finished) return ok();
     return failed_with(std::move(finished).error(), culprit);
 }
 
 Result<> Submitter::failed_with(Error error, RunnerId culprit) {
-    RunnerId another = kNobody;
-    static_cast<void>(state_->lanes.finish_all(true, another));
+    RunnerId another = kNoRunner;
+    static_cast<void>(state_->queues.finish_all(true, another));
     if (error.code == Errc::aborted) return error;
     ++state_->failures;
-    state_->lanes.forget_refusals();
+    state_->queues.forget_refusals();
     for (const Runner& runner : team_.runners()) {
         if (runner.is_async && runner.available) take_old_failure(*runner.stream);
     }

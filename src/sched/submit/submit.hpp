@@ -9,11 +9,13 @@
 /// The fourth stage: actions become calls on streams, waits become events.
 namespace heddle::sched {
 
-/// When an action was really done, on the host's clock.
+/// When an action was really done, by the device's queue, on the host's clock.
 struct Timing {
     std::int32_t action = 0;
     double submitted = 0, start = 0, end = 0;  ///< seconds since the run began
     bool skipped = false;                      ///< the copy was up to date
+    bool known = false;                        ///< start and end are
+    double began = 0;                          ///< the run, in seconds of the steady clock
 };
 
 /// What one run is to do besides.
@@ -27,7 +29,7 @@ struct RunOptions {
     bool synchronous = false;  ///< wait after every action: what it would cost without overlap
 };
 
-/// Submits programs. Keeps what outlives a run: the lanes' own streams, events, threads.
+/// Submits programs. Keeps what outlives a run: the queues' own streams, events, threads.
 class Submitter {
 public:
     explicit Submitter(Team& team);
@@ -44,7 +46,7 @@ public:
     /// Waits for all streams. Fails with what went wrong meanwhile.
     Result<> synchronize();
 
-    /// Whose device the last failure was of; kNobody if it was nobody's.
+    /// Whose device the last failure was of; kNoRunner if it was of none.
     RunnerId failed() const { return failed_; }
 
     /// Copies since the beginning; those left out had their bytes in place already.
@@ -59,7 +61,7 @@ private:
 
     Team& team_;
     std::unique_ptr<class RunState> state_;
-    RunnerId failed_ = kNobody;
+    RunnerId failed_ = kNoRunner;
 };
 
 }  // namespace heddle::sched

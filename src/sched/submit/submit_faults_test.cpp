@@ -31,7 +31,7 @@ protected:
         sim::write(chain.x, x);
         const auto done = compute();
         ASSERT_TRUE(done) << done.error().message;
-        EXPECT_EQ(submitter->failed(), kNobody);
+        EXPECT_EQ(submitter->failed(), kNoRunner);
         expect_near(sim::read(chain.y), chain.result(x));
     }
 };
@@ -128,7 +128,7 @@ TEST_F(SubmitTest, TheObserverEndsTheWholeRun) {
     EXPECT_EQ(ended.error().code, Errc::aborted);
     EXPECT_THAT(ended.error().message, HasSubstr("'y1'"));
     EXPECT_EQ(diary.asked, (std::vector<std::string>{"y0", "y1"}));
-    EXPECT_EQ(submitter->failed(), kNobody);
+    EXPECT_EQ(submitter->failed(), kNoRunner);
     sim::write(chain.x, chain.numbers(1));
     ASSERT_TRUE(compute());
     expect_near(sim::read(chain.y), chain.result(chain.numbers(1)));
@@ -136,7 +136,7 @@ TEST_F(SubmitTest, TheObserverEndsTheWholeRun) {
 
 // ---- threads -----------------------------------------------------------------------------------
 
-/// Two branches, one on the device and one on the processor, that meet at the end.
+/// Two branches, one on the device and one on the CPU, that meet at the end.
 struct Fork : Sketch {
     Tensor *x, *y;
     std::vector<Tensor*> parts;
@@ -174,7 +174,7 @@ protected:
     std::unique_ptr<Fork> net;
 };
 
-TEST_F(ThreadTest, BranchesOfTheProcessorAndOfADeviceGiveTheSameAsInARow) {
+TEST_F(ThreadTest, BranchesOfTheCpuAndOfADeviceGiveTheSameAsInARow) {
     build();
     for (const bool threads : {true, false}) {
         program.wants_threads = threads;

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 // ---- results -----------------------------------------------------------------------------------
 
-TEST_F(SubmitTest, AGraphOverTwoDevicesAndTheProcessorGivesItsResultEveryTime) {
+TEST_F(SubmitTest, AGraphOverTwoDevicesAndTheCpuGivesItsResultEveryTime) {
     start("devices=2");
     Chain chain({memory_of(0), memory_of(2), memory_of(1), memory_of(0)}, 3);
     load(chain.graph());
@@ -195,13 +195,13 @@ TEST_F(ExpertTest, AnExpertThatDoesNotExistIsAFailureThatNamesIt) {
     const auto done = compute();
     ASSERT_FALSE(done);
     EXPECT_THAT(done.error().message, HasSubstr("chooses expert 8 for token 0, and there are 8"));
-    EXPECT_EQ(submitter->failed(), kNobody);
+    EXPECT_EQ(submitter->failed(), kNoRunner);
     check({1, 2}, 2 * expert_bytes + 512);
 }
 
 // ---- times -------------------------------------------------------------------------------------
 
-TEST_F(SubmitTest, EveryActionHasTimesInTheOrderOfItsLane) {
+TEST_F(SubmitTest, EveryActionHasTimesInTheOrderOfItsQueue) {
     start("devices=2");
     Chain chain({memory_of(0), memory_of(2), memory_of(1), memory_of(0)}, 3);
     load(chain.graph());
@@ -217,7 +217,7 @@ TEST_F(SubmitTest, EveryActionHasTimesInTheOrderOfItsLane) {
         EXPECT_LE(timing.submitted, timing.start);
         EXPECT_LE(timing.start, timing.end);
         EXPECT_GT(timing.end, 0);
-        double& last = ends[{action.runner, static_cast<int>(action.lane)}];
+        double& last = ends[{action.runner, static_cast<int>(action.queue)}];
         EXPECT_GE(timing.end, last);
         last = timing.end;
         for (std::uint32_t w = action.first_wait; w < action.last_wait; ++w) {

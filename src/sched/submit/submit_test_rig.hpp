@@ -14,7 +14,7 @@
 /// What tests of the submitter share.
 namespace heddle::sched {
 
-/// All stages over simulated devices and the processor, one by one.
+/// All stages over simulated devices and the CPU, one by one.
 class SubmitTest : public testing::Test {
 protected:
     void start(const std::string& parameters, bool offload = false, int slots = 1) {

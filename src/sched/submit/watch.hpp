@@ -1,61 +1,59 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
-#include "sched/submit/lanes.hpp"
+#include "heddle/backend/trace.h"
+#include "sched/submit/queues.hpp"
 #include "sched/submit/submit.hpp"
 
 namespace heddle::sched {
 
-/// Takes the times of a run. Each lane that works in the background has a thread that waits for its
-/// actions one after the other, so that nobody who submits has to.
+/// Takes the times of a run where the work is done, never where an end is merely noticed.
+///
+/// What blocks is timed by the thread that does it. A queue that works in the background is asked
+/// after the run (heddle_queue_span_t), so the run goes on as without a watch. One that cannot
+/// answer is waited for before and after each action: nothing overlaps then, but the times are
+/// true.
+///
+/// Actions of queues in the background belong to one thread, those that block to the same or to
+/// another one.
 class Watch {
 public:
-    Watch(std::vector<Timing>& timings, const Program& program, std::size_t lanes);
+    Watch(std::vector<Timing>& timings, std::size_t actions);
     ~Watch() { finish(); }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    double now() const {
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-    }
-    Timing& of(std::int32_t action) { return timings_[static_cast<std::size_t>(action)]; }
+    /// Around an action that blocks.
+    void begin(std::int32_t action);
+    void end(std::int32_t action);
 
-    /// Around an action on `lane`, whose waits are queued already.
+    /// For a copy that was up to date.
+    void skip(std::int32_t action);
+
+    /// Around an action of `stream`, which works in the background. Its waits are queued already.
     Result<> before(std::int32_t action, const Runner& runner, Stream& stream);
-    Result<> after(std::int32_t action, std::size_t lane, const Runner& runner, Stream& stream);
+    Result<> after(std::int32_t action, Stream& stream);
 
-    /// Waits until all that was watched is done.
+    /// Waits until all that was watched is done, and asks when that was.
     void finish() noexcept;
 
 private:
     struct Item {
         std::int32_t action = 0;
         Mark begin, end;
+        heddle_queue_span_t ask = nullptr;  ///< null: the stream is waited for instead
     };
-    struct Watcher {
-        std::mutex lock;
-        std::condition_variable changed;
-        std::deque<Item> items;
-        bool is_closed = false;
-        std::thread thread;
-    };
-    bool start_watcher(std::size_t lane);
-    void follow(Watcher& watcher);
-    void put_in_order() noexcept;
+
+    double now() const;
+    Timing& of(std::int32_t action) { return timings_[static_cast<std::size_t>(action)]; }
+    void ask_for(const Item& item) noexcept;
 
     const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
     std::vector<Timing>& timings_;
-    const Program& program_;
-    Mark begin_;                                      ///< of the action being submitted
-    std::vector<std::unique_ptr<Watcher>> watchers_;  ///< of each lane; null where there is nothing
-    std::vector<double> followers_;  ///< of each lane: beginning of what follows; for the end
+    Item current_;             ///< of the action being submitted
+    std::vector<Item> items_;  ///< whose queues are asked after the run
 };
 
 }  // namespace heddle::sched

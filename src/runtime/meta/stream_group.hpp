@@ -10,12 +10,12 @@
 namespace heddle::meta {
 
 /// A stream of each device of a joined one, and what they need to work together.
-class Crew {
+class StreamGroup {
 public:
-    static Result<std::unique_ptr<Crew>> make(JoinedDevice& device, const char* params);
-    ~Crew();
-    Crew(const Crew&) = delete;
-    Crew& operator=(const Crew&) = delete;
+    static Result<std::unique_ptr<StreamGroup>> make(JoinedDevice& device, const char* params);
+    ~StreamGroup();
+    StreamGroup(const StreamGroup&) = delete;
+    StreamGroup& operator=(const StreamGroup&) = delete;
 
     std::span<Stream* const> streams() const { return streams_; }
     std::size_t size() const { return streams_.size(); }
@@ -37,7 +37,7 @@ public:
     bool add_up(std::span<Tensor* const> tensors) const;
 
 private:
-    explicit Crew(JoinedDevice& device) : device_(device) {}
+    explicit StreamGroup(JoinedDevice& device) : device_(device) {}
     void find_helpers();
 
     JoinedDevice& device_;

@@ -1,4 +1,4 @@
-#include "runtime/meta/crew.hpp"
+#include "runtime/meta/stream_group.hpp"
 
 #include <algorithm>
 
@@ -21,23 +21,23 @@ Registration* common_registration(const JoinedDevice& device) {
 
 }  // namespace
 
-Result<std::unique_ptr<Crew>> Crew::make(JoinedDevice& device, const char* params) {
-    std::unique_ptr<Crew> crew(new Crew(device));
+Result<std::unique_ptr<StreamGroup>> StreamGroup::make(JoinedDevice& device, const char* params) {
+    std::unique_ptr<StreamGroup> group(new StreamGroup(device));
     for (std::size_t i = 0; i < device.size(); ++i) {
         HEDDLE_TRY_ASSIGN(Stream* const stream, start_stream(device.device(i), params));
-        crew->owned_.emplace_back(stream);
-        crew->streams_.push_back(stream);
-        crew->order_.push_back(i);
+        group->owned_.emplace_back(stream);
+        group->streams_.push_back(stream);
+        group->order_.push_back(i);
     }
-    std::stable_partition(crew->order_.begin(), crew->order_.end(), [&](std::size_t i) {
-        return crew->streams_[i]->iface.synchronize != nullptr;
+    std::stable_partition(group->order_.begin(), group->order_.end(), [&](std::size_t i) {
+        return group->streams_[i]->iface.synchronize != nullptr;
     });
-    crew->find_helpers();
-    return crew;
+    group->find_helpers();
+    return group;
 }
 
 /// Only devices of one kind are asked: others do not know each other's objects.
-void Crew::find_helpers() {
+void StreamGroup::find_helpers() {
     Registration* const registration = common_registration(device_);
     if (registration == nullptr || size() < 2) return;
     for (std::size_t i = 0; i < size(); ++i) {
@@ -59,14 +59,14 @@ void Crew::find_helpers() {
     if (start != nullptr && add_up_ != nullptr) communicator_ = start(streams_.data(), size());
 }
 
-Crew::~Crew() {
+StreamGroup::~StreamGroup() {
     for (Stream* stream : streams_) synchronize(*stream);
     if (communicator_ != nullptr && free_communicator_ != nullptr) {
         free_communicator_(communicator_);
     }
 }
 
-Result<> Crew::meet() {
+Result<> StreamGroup::meet() {
     if (size() < 2) return ok();
     if (events_.empty()) return finish_all();
     for (std::size_t i = 0; i < size(); ++i) HEDDLE_TRY(record(*events_[i], *streams_[i]));
@@ -78,7 +78,7 @@ Result<> Crew::meet() {
     return ok();
 }
 
-Result<> Crew::finish_all() {
+Result<> StreamGroup::finish_all() {
     Result<> first = ok();
     for (Stream* stream : streams_) {
         auto finished = finish(*stream);
@@ -87,7 +87,7 @@ Result<> Crew::finish_all() {
     return first;
 }
 
-bool Crew::add_up(std::span<Tensor* const> tensors) const {
+bool StreamGroup::add_up(std::span<Tensor* const> tensors) const {
     if (communicator_ == nullptr) return false;
     std::vector<Tensor*> copies(tensors.begin(), tensors.end());
     return add_up_(communicator_, copies.data());

@@ -7,13 +7,13 @@
 #include "runtime/stream.hpp"
 #include "sched/plan/plan.hpp"
 
-/// The streams behind the lanes, and how one waits for another.
+/// The streams behind the queues, and how one waits for another.
 namespace heddle::sched {
 
 /// A place in a stream that others wait for. Set again it only moves on in the same stream.
 struct Mark {
     OwnedEvent event;          ///< null where the device has none: the whole stream is waited for
-    Stream* stream = nullptr;  ///< where it was set; null: never, and nobody waits
+    Stream* stream = nullptr;  ///< where it was set; null: never, and nothing waits
 };
 
 /// A mark for streams of `runner`, not set yet.
@@ -30,24 +30,24 @@ Result<> wait_on_host(const Mark& mark);
 Result<> wait_in(Stream& stream, const Mark& mark);
 
 /// Three for each runner; those for copies are started when they are first needed.
-class Lanes {
+class Queues {
 public:
-    explicit Lanes(const Team& team);
+    explicit Queues(const Team& team);
 
-    std::size_t count() const { return queues_.size(); }
-    static std::size_t number(RunnerId runner, Lane lane) {
-        return static_cast<std::size_t>(runner) * 3 + static_cast<std::size_t>(lane);
+    std::size_t count() const { return states_.size(); }
+    static std::size_t number(RunnerId runner, Queue queue) {
+        return static_cast<std::size_t>(runner) * 3 + static_cast<std::size_t>(queue);
     }
 
     /// What is given to the runner is done when the call returns.
     bool blocks(RunnerId runner) const { return !team_[runner].is_async; }
 
-    /// Where actions of the lane go: to the runner's own stream where it has no other. Something is
-    /// going to be queued there.
-    Stream& stream(RunnerId runner, Lane lane);
+    /// Where actions of the queue go: to the runner's own stream where it has no other. Something
+    /// is going to be queued there.
+    Stream& stream(RunnerId runner, Queue queue);
 
-    /// Lets the lane's next action wait for the mark.
-    Result<> wait(RunnerId runner, Lane lane, const Mark& mark);
+    /// Lets the queue's next action wait for the mark.
+    Result<> wait(RunnerId runner, Queue queue, const Mark& mark);
 
     // ---- from run to run -----------------------------------------------------------------------
 
@@ -58,24 +58,24 @@ public:
     Result<> begin_run(const std::vector<std::uint8_t>& used, int slot, RunnerId& culprit);
 
     /// Whether it is the first time in this run.
-    bool enter(RunnerId runner, Lane lane);
-    bool has_entered(RunnerId runner, Lane lane) const {
-        return queues_[number(runner, lane)].is_used;
+    bool enter(RunnerId runner, Queue queue);
+    bool has_entered(RunnerId runner, Queue queue) const {
+        return states_[number(runner, queue)].is_used;
     }
 
-    /// Lets the lane wait for all that was queued before this run.
-    Result<> wait_for_all(RunnerId runner, Lane lane);
+    /// Lets the queue wait for all that was queued before this run.
+    Result<> wait_for_all(RunnerId runner, Queue queue);
 
-    /// Lets the lane wait for what was queued on the own stream of `other` before this run.
-    Result<> wait_for_own(RunnerId runner, Lane lane, RunnerId other);
+    /// Lets the queue wait for what was queued on the own stream of `other` before this run.
+    Result<> wait_for_own(RunnerId runner, Queue queue, RunnerId other);
 
-    /// Lets the lane wait for the last run that used `slot` on `reader`.
-    Result<> wait_for_slot(RunnerId runner, Lane lane, RunnerId reader, int slot);
+    /// Lets the queue wait for the last run that used `slot` on `reader`.
+    Result<> wait_for_slot(RunnerId runner, Queue queue, RunnerId reader, int slot);
 
     /// Notes that the run ends here that began with `slot`.
     Result<> end_run(int slot, RunnerId& culprit);
 
-    /// Waits for all lanes, even if one fails: the first failure is returned. With `own`, also for
+    /// Waits for all queues, even if one fails: the first failure is returned. With `own`, also for
     /// the streams of runners that were given nothing.
     Result<> finish_all(bool own, RunnerId& culprit);
 
@@ -83,7 +83,7 @@ public:
     void forget_refusals();
 
 private:
-    struct Queue {
+    struct State {
         Stream* stream = nullptr;
         OwnedStream started;
         Mark tail;             ///< where it stood when the run began
@@ -92,7 +92,7 @@ private:
     };
 
     const Team& team_;
-    std::vector<Queue> queues_;
+    std::vector<State> states_;
     std::vector<std::vector<Mark>> slot_tails_;  ///< of each slot and runner
 };
 
