@@ -14,10 +14,21 @@ struct Synonym {
     std::string_view theirs, ours;
 };
 constexpr Synonym kSynonyms[] = {
-    {"--temp", "--temperature"},         {"--n-predict", "--tokens"}, {"--predict", "--tokens"},
-    {"--ctx-size", "--context"},         {"--batch-size", "--batch"}, {"-b", "--batch"},
-    {"--system-prompt", "--system"},     {"-sys", "--system"},        {"-s", "--seed"},
-    {"--conversation", "--interactive"}, {"-cnv", "--interactive"},
+    {"--temp", "--temperature"},
+    {"--n-predict", "--tokens"},
+    {"--predict", "--tokens"},
+    {"--ctx-size", "--context"},
+    {"--batch-size", "--batch"},
+    {"-b", "--batch"},
+    {"--system-prompt", "--system"},
+    {"-sys", "--system"},
+    {"-s", "--seed"},
+    {"--conversation", "--interactive"},
+    {"-cnv", "--interactive"},
+    // What these were called when their names had another meaning in other commands.
+    {"--tokens", "--read"},
+    {"-n", "--read"},
+    {"--prompt", "--prompt-tokens"},
 };
 constexpr std::string_view kLayerOptions[] = {"-ngl", "--n-gpu-layers", "--gpu-layers"};
 
@@ -54,6 +65,17 @@ std::vector<std::string> option_names(const CLI::App* app) {
         for (const CLI::Option* option : app->get_options({})) {
             for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
         }
+    }
+    return names;
+}
+
+/// What may have been meant where `app` was typed: of a group of commands also what those take.
+std::vector<std::string> options_below(const CLI::App& app) {
+    std::vector<std::string> names = option_names(&app);
+    if (app.get_parent() == nullptr) return names;
+    for (const CLI::App* command : app.get_subcommands({})) {
+        const auto more = option_names(command);
+        names.insert(names.end(), more.begin(), more.end());
     }
     return names;
 }
@@ -148,7 +170,7 @@ private:
         const std::string key = is_long ? name : name.substr(0, 2);
         const CLI::Option* const option = find_option(app_, key);
         if (option == nullptr) {
-            line_.problem = "there is no option " + key + did_you_mean(key, option_names(app_));
+            line_.problem = "there is no option " + key + did_you_mean(key, options_below(*app_));
             return;
         }
         line_.words.push_back(word);

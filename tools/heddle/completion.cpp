@@ -240,8 +240,7 @@ std::string fish_completion(const CommandText& program) {
 
 void add_completion(CLI::App& app, int& status) {
     auto shell = std::make_shared<std::string>();
-    CLI::App* command = app.add_subcommand(
-        "completion", "Print what a shell needs to complete this program's words");
+    CLI::App* command = app.add_subcommand("completion", "Print a completion script for a shell");
     command->add_option("shell", *shell, "bash, zsh or fish")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));

@@ -14,6 +14,7 @@ namespace {
 
 /// Whether the cursor stands behind a progress bar.
 std::atomic<bool> bar_is_shown = false;
+std::atomic<bool> results_are_printed = false;
 
 void write_beside(std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stderr) < text.size()) std::clearerr(stderr);
@@ -36,8 +37,11 @@ std::string coloured(std::string_view text, Colour colour) {
     return fmt::format("\x1b[{}m{}\x1b[0m", code, shown);
 }
 
+bool has_printed_results() { return results_are_printed; }
+
 void print_result(std::string_view text) {
     clear_bar();
+    results_are_printed = true;
     fmt::print("{}", text);
 }
 

@@ -21,6 +21,9 @@ std::string coloured(std::string_view text, Colour colour);
 /// Results, on standard output. A progress bar makes way for them.
 void print_result(std::string_view text);
 
+/// Whether there was any.
+bool has_printed_results();
+
 template <class... Parts>
 void print(fmt::format_string<Parts...> format, Parts&&... parts) {
     print_result(fmt::format(format, std::forward<Parts>(parts)...));

@@ -7,6 +7,7 @@
 
 #include "console.hpp"
 #include "number_checks.hpp"
+#include "target.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -27,8 +28,8 @@ void take(const Device& device, DeviceChoice& choice) {
 }
 
 Result<> take_named(const std::string& name, DeviceChoice& choice) {
-    HEDDLE_TRY_ASSIGN(const Device device, Device::find(name));
-    if (name.find(':') == std::string::npos) {
+    HEDDLE_TRY_ASSIGN(const Device device, device_named(name));
+    if (name.find(':') == std::string::npos || device.name() == name) {
         take(device, choice);
         return ok();
     }
@@ -40,8 +41,12 @@ Result<> take_named(const std::string& name, DeviceChoice& choice) {
     return ok();
 }
 
-std::vector<std::string> names_in(const std::string& list) {
-    if (list.find(':') != std::string::npos) return {list};  // parameters have commas of their own
+bool is_device(const std::string& name) {
+    return std::ranges::any_of(Device::all(),
+                               [&](const Device& each) { return each.name() == name; });
+}
+
+std::vector<std::string> split(const std::string& list) {
     std::vector<std::string> names;
     std::size_t begin = 0;
     while (begin <= list.size()) {
@@ -52,6 +57,13 @@ std::vector<std::string> names_in(const std::string& list) {
     return names;
 }
 
+/// Parameters of plug-ins have commas of their own; names of other machines' devices have colons.
+std::vector<std::string> names_in(const std::string& list) {
+    std::vector<std::string> names = split(list);
+    if (list.find(':') == std::string::npos || std::ranges::all_of(names, is_device)) return names;
+    return {list};
+}
+
 Result<> set_budget(const std::string& text, DeviceChoice& choice) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) {
@@ -59,7 +71,7 @@ Result<> set_budget(const std::string& text, DeviceChoice& choice) {
     }
     HEDDLE_TRY_ASSIGN(const std::size_t bytes, parse_bytes(text.substr(equals + 1)));
     const std::string name = text.substr(0, equals);
-    HEDDLE_TRY_ASSIGN(const Device device, Device::find(name));
+    HEDDLE_TRY_ASSIGN(const Device device, device_named(name));
     const auto room = std::ranges::find(choice.rooms, device, &Room::device);
     if (room == choice.rooms.end()) {
         return invalid("--budget ", text, ": no layers are placed on ", device.name());
@@ -98,6 +110,8 @@ void RunsOn::add_options(CLI::App& command) {
         ->check(whole_number(1, 4096));
     command.add_option("-c,--context", context, "Tokens to make room for")
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 24));
+    command.add_option("--isa", instruction_set,
+                       "Instruction set that the processor's kernels use, such as AVX2");
     command.add_flag("--no-fusion", no_fusion, "Compute each node by itself");
     command.add_flag("--mapped", mapped,
                      "Leave weights in the mapped file: starts sooner, runs slower");
@@ -139,6 +153,10 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
 
 Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
     HEDDLE_TRY_ASSIGN(DeviceChoice choice, choose_devices(devices, budgets));
+    if (!instruction_set.empty()) {
+        HEDDLE_TRY_ASSIGN(const Target processor, Target::open("CPU"));
+        HEDDLE_TRY(processor.use_instruction_set(instruction_set));
+    }
     const char* const type = quantised_type(file);
     if (type == nullptr) return choice;
     for (const Device& helper : std::exchange(choice.helpers, {})) {

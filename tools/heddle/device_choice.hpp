@@ -18,16 +18,17 @@ struct DeviceChoice {
 struct RunsOn {
     std::vector<std::string> devices, budgets;
     std::string policy = "rules";
-    int threads = 0;           ///< 0: one for each core
-    std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
-    bool no_fusion = false;    ///< each node is computed by itself
-    bool mapped = false;       ///< weights stay where the file is mapped
+    std::string instruction_set;  ///< of the processor's kernels; empty: the best
+    int threads = 0;              ///< 0: one for each core
+    std::int64_t context = 0;     ///< tokens to make room for; 0: what the model was made for
+    bool no_fusion = false;       ///< each node is computed by itself
+    bool mapped = false;          ///< weights stay where the file is mapped
 
     void add_options(CLI::App& command);
 
-    /// The devices for a model. Helpers are left out, with a note, where its weights are quantised:
-    /// they leave those to the processor, and would round the rest otherwise, so that the model
-    /// would say other words with them.
+    /// The devices for a model, and the processor's instruction set from now on. Helpers are left
+    /// out, with a note, where its weights are quantised: they leave those to the processor, and
+    /// would round the rest otherwise, so that the model would say other words with them.
     Result<DeviceChoice> choose(const ModelFile& file) const;
 
     Scheduler::Policy scheduler_policy() const {

@@ -191,7 +191,7 @@ void add_devices(CLI::App& app, int&) {
     CLI::App* command = app.add_subcommand("devices", "The devices of this machine");
     auto json = std::make_shared<bool>(false);
     auto verbose = std::make_shared<bool>(false);
-    command->add_flag("--json", *json, "As JSON, with everything there is to say");
+    command->add_flag("--json", *json, "Everything as JSON");
     command->add_flag("-v,--verbose", *verbose,
                       "Also buffer types, capabilities, features and plug-ins");
     command->callback([json, verbose] {

@@ -11,6 +11,7 @@
 #include "model/placement_text.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "page_about.hpp"
 
 /// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
 namespace heddle::tool {
@@ -69,7 +70,8 @@ Result<> look_at(Scheduler& scheduler, const ExplainOptions& options, Explanatio
         HEDDLE_TRY_ASSIGN(explanation.text, scheduler.explain(HEDDLE_EXPLAIN_TEXT));
     }
     if (!options.html.empty()) {
-        HEDDLE_TRY_ASSIGN(explanation.html, scheduler.explain(HEDDLE_EXPLAIN_HTML));
+        HEDDLE_TRY_ASSIGN(std::string page, scheduler.explain(HEDDLE_EXPLAIN_HTML));
+        explanation.html = with_about(std::move(page), options.model);
     }
     if (!options.trace.empty()) {
         HEDDLE_TRY_ASSIGN(explanation.trace, scheduler.explain(HEDDLE_EXPLAIN_TRACE));
@@ -81,8 +83,8 @@ Result<> look_at(Scheduler& scheduler, const ExplainOptions& options, Explanatio
 }
 
 /// Nothing is read but the head of the file, and no memory is taken for weights or results.
-Result<Explanation> forecast(const ExplainOptions& options, const Generator::Options& given) {
-    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
+Result<Explanation> forecast(const ModelFile& file, const ExplainOptions& options,
+                             const Generator::Options& given) {
     HEDDLE_TRY_ASSIGN(const Generator::Options setting, Generator::fit(file, given));
     HEDDLE_TRY_ASSIGN(const auto model, Llama::load(file, {.rooms = setting.rooms,
                                                            .context = setting.context,
@@ -90,7 +92,7 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
                                                            .only_describe = true}));
     if (options.tokens > model->context()) {
         return invalid(options.tokens, " tokens at a time, but room for ", model->context(),
-                       "; lower --tokens or raise --context");
+                       "; lower --read or raise --context");
     }
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, Generator::make_scheduler(*model, setting));
     Explanation explanation;
@@ -114,9 +116,9 @@ Result<Explanation> forecast(const ExplainOptions& options, const Generator::Opt
 }
 
 /// Loads the model and runs it, so that there are times to show.
-Result<> measure(const ExplainOptions& options, const Generator::Options& setting,
-                 Explanation& explanation) {
-    HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(options.model, setting));
+Result<> measure(const SharedModelFile& file, const ExplainOptions& options,
+                 const Generator::Options& setting, Explanation& explanation) {
+    HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(file, setting));
     const Token begin = std::max<Token>(generator->tokenizer().vocabulary().bos, 0);
     const std::vector<Token> tokens(static_cast<std::size_t>(options.tokens), begin);
     HEDDLE_TRY(generator->read(tokens));  // everything that happens only once
@@ -148,9 +150,57 @@ void print_memory(const Explanation& explanation) {
     table.print();
 }
 
+/// Predicted and measured seconds of actions of one kind.
+struct Times {
+    double predicted = 0, measured = 0;
+
+    static Times of(const json& action) {
+        const auto length = [&](const std::string& clock) {
+            return action.value(clock + "_end", 0.0) - action.value(clock + "_start", 0.0);
+        };
+        return {length("predicted"), length("measured")};
+    }
+    /// Both, and how many times as long as predicted it took.
+    std::vector<std::string> cells() const {
+        const std::string times = predicted > 0 ? fmt::format("{:.2f}", measured / predicted) : "-";
+        return {fmt::format("{:.3f} ms", predicted * 1e3), fmt::format("{:.3f} ms", measured * 1e3),
+                times};
+    }
+};
+
+/// Of each split, if there are any that were measured.
+std::map<std::size_t, Times> split_times(const json& schedule) {
+    std::map<std::size_t, Times> times;
+    for (const json& action : schedule["actions"]) {
+        if (action["kind"] != "compute" || !action.contains("measured_end")) continue;
+        times[action["index"].get<std::size_t>()] = Times::of(action);
+    }
+    return times;
+}
+
+/// What devices computed and what was copied, each after the other; either may overlap.
+void print_sums(const json& schedule) {
+    Times computing, copying;
+    for (const json& action : schedule["actions"]) {
+        if (!action.contains("measured_end") || action["skipped"] == true) continue;
+        Times& sum = action["kind"] == "compute" ? computing : copying;
+        sum.predicted += Times::of(action).predicted, sum.measured += Times::of(action).measured;
+    }
+    print("computing {:.3f} ms (predicted {:.3f} ms), copying {:.3f} ms (predicted {:.3f} ms)\n",
+          computing.measured * 1e3, computing.predicted * 1e3, copying.measured * 1e3,
+          copying.predicted * 1e3);
+}
+
 void print_splits(const json& schedule) {
-    Table table({"split", "device", "nodes", "from", "to", "copied in", "inputs"});
-    for (const std::size_t column : {1, 3, 4, 6}) table.align_left(column);
+    const auto times = split_times(schedule);
+    std::vector<std::string> titles{"split", "device", "nodes", "from", "to", "copied in"};
+    if (!times.empty()) titles.insert(titles.end(), {"predicted", "measured", "ratio"});
+    titles.emplace_back("inputs");
+    Table table(titles);
+    for (const std::size_t column :
+         {std::size_t{1}, std::size_t{3}, std::size_t{4}, titles.size() - 1}) {
+        table.align_left(column);
+    }
     for (std::size_t i = 0; i < schedule["splits"].size(); ++i) {
         const json& split = schedule["splits"][i];
         const auto name_of = [&](const json& node) {
@@ -164,16 +214,32 @@ void print_splits(const json& schedule) {
             inputs += (inputs.empty() ? "" : ", ") + copy["tensor"].get<std::string>();
         }
         const json& nodes = split["nodes"];
-        table.add({std::to_string(i), device_name(schedule, split["device"]),
-                   std::to_string(nodes.size()), nodes.empty() ? "" : name_of(nodes.front()),
-                   nodes.empty() ? "" : name_of(nodes.back()), bytes_text(bytes), inputs});
+        std::vector<std::string> row{std::to_string(i),
+                                     device_name(schedule, split["device"]),
+                                     std::to_string(nodes.size()),
+                                     nodes.empty() ? "" : name_of(nodes.front()),
+                                     nodes.empty() ? "" : name_of(nodes.back()),
+                                     bytes_text(bytes)};
+        if (!times.empty()) {
+            const auto found = times.find(i);
+            const auto cells = found != times.end() ? found->second.cells()
+                                                    : std::vector<std::string>{"-", "-", "-"};
+            row.insert(row.end(), cells.begin(), cells.end());
+        }
+        row.push_back(inputs);
+        table.add(row);
     }
     table.print();
 }
 
 void print_nodes(const json& schedule) {
-    Table table({"node", "op", "shape", "device", "split", "with", "why"});
-    for (const std::size_t column : {1, 2, 3, 5, 6}) table.align_left(column);
+    const bool timed = std::ranges::any_of(
+        schedule["nodes"], [](const json& node) { return node["device_seconds"] > 0; });
+    std::vector<std::string> titles{"node", "op", "shape", "device", "split", "with", "why"};
+    if (timed) titles.insert(titles.end() - 1, "us");
+    Table table(titles);
+    for (const std::size_t column : {1, 2, 3, 5}) table.align_left(column);
+    table.align_left(titles.size() - 1);
     for (const json& node : schedule["nodes"]) {
         std::string shape;
         for (const json& extent : node["shape"])
@@ -183,8 +249,14 @@ void print_nodes(const json& schedule) {
             first < 0
                 ? ""
                 : schedule["nodes"][static_cast<std::size_t>(first)]["name"].get<std::string>();
-        table.add({node["name"], node["op"], shape, device_name(schedule, node["device"]),
-                   node["split"].dump(), with, node["why"]});
+        std::vector<std::string> row{
+            node["name"],         node["op"], shape,      device_name(schedule, node["device"]),
+            node["split"].dump(), with,       node["why"]};
+        if (timed) {
+            const double seconds = node["device_seconds"];
+            row.insert(row.end() - 1, seconds > 0 ? fmt::format("{:.1f}", 1e6 * seconds) : "");
+        }
+        table.add(row);
     }
     print("\n");
     table.print();
@@ -203,11 +275,14 @@ void print_tables(const Explanation& explanation, const ExplainOptions& options)
           schedule["policy"].get<std::string>());
     const double predicted = schedule["predicted_seconds"], measured = schedule["measured_seconds"];
     if (predicted > 0) {
-        print("; predicted {:.3g} ms (speeds {})", predicted * 1e3,
+        print("; predicted {:.3g} ms {} (speeds {})", predicted * 1e3,
+              options.run ? "at the beginning of a text" : "with a full cache",
               schedule["cost_origin"].get<std::string>());
     }
     if (measured > 0) print(", measured {:.3g} ms", measured * 1e3);
+    if (measured > 0 && predicted > 0) print(": {:.2f} times as long", measured / predicted);
     print("\n");
+    if (measured > 0) print_sums(schedule);
     if (options.nodes) print_nodes(schedule);
     if (options.schedule) print("\n{}", explanation.text);
 }
@@ -259,8 +334,9 @@ Result<> write_pages(const Explanation& explanation, const ExplainOptions& optio
 
 Result<> explain(const ExplainOptions& options) {
     expect_files_cut_short();
-    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.model));
-    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(file));
+    HEDDLE_TRY(check_output_files({options.html, options.trace, options.dot}));
+    HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(options.model));
+    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(*file));
     const Generator::Options setting{
         .rooms = devices.rooms,
         .helpers = devices.helpers,
@@ -271,8 +347,8 @@ Result<> explain(const ExplainOptions& options) {
         .on_tensor = {},
         .mapped = options.on.mapped,
         .no_fusion = options.on.no_fusion};
-    HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(options, setting));
-    if (options.run) HEDDLE_TRY(measure(options, setting, explanation));
+    HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(*file, options, setting));
+    if (options.run) HEDDLE_TRY(measure(file, options, setting, explanation));
     HEDDLE_TRY(write_pages(explanation, options));
     if (options.json) {
         print_json(explanation, options);
@@ -292,7 +368,7 @@ void add_explain(CLI::App& app, int& status) {
         ->type_name("FILE")
         ->required();
     command
-        ->add_option("-n,--tokens", options->tokens,
+        ->add_option("--read", options->tokens,
                      "Tokens that are read at a time in the schedule that is shown")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));

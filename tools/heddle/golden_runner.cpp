@@ -48,7 +48,7 @@ public:
 
     /// Memory on the device, filled as recorded.
     Result<> upload(const Target& target) {
-        const ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(target.device());
+        const ggml_backend_buffer_type_t type = target.device().buffer_type();
         memory_.reset(ggml_backend_alloc_ctx_tensors_from_buft(root_context_.get(), type));
         for (int slot = -1; slot < kMaxSources; ++slot) {
             const auto bytes = storage(slot).bytes();
@@ -67,7 +67,8 @@ public:
     Result<> compute(const Target& target) {
         HEDDLE_TRY_ASSIGN(Graph * graph, new_graph(*headers_, 1, false));
         HEDDLE_TRY(append_node(*graph, node()));
-        if (ggml_backend_graph_compute(target.stream(), graph) == GGML_STATUS_SUCCESS) return ok();
+        if (ggml_backend_graph_compute(target.stream().c(), graph) == GGML_STATUS_SUCCESS)
+            return ok();
         return failure(Errc::device, heddle_last_error());
     }
 
@@ -118,8 +119,9 @@ private:
 
 Result<Outcome> try_case(const golden::OpCase& golden, const Target& target) {
     HEDDLE_TRY_ASSIGN(DeviceCase on_device, DeviceCase::make(golden));
-    if (!ggml_backend_dev_supports_op(target.device(), &on_device.node())) {
-        return Outcome{.kind = Outcome::Kind::declined, .what = target.objection(on_device.node())};
+    if (!ggml_backend_dev_supports_op(target.device().c(), &on_device.node())) {
+        return Outcome{.kind = Outcome::Kind::declined,
+                       .what = target.device().objection(on_device.node())};
     }
     HEDDLE_TRY(on_device.upload(target));
     HEDDLE_TRY(on_device.compute(target));
@@ -154,7 +156,7 @@ Bytes read_dense(const Tensor& tensor) {
 Result<ggml_backend_buffer_ptr> upload(const golden::GraphCase& golden,
                                        const golden::GraphBuild& built, Context& context,
                                        const Target& target) {
-    ggml_backend_buffer_ptr memory(ggml_backend_alloc_ctx_tensors(&context, target.stream()));
+    ggml_backend_buffer_ptr memory(ggml_backend_alloc_ctx_tensors(&context, target.stream().c()));
     if (memory == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
     for (const golden::GraphTensor& leaf : golden.leafs) {
         ggml_backend_tensor_set(built.tensors.at(leaf.number), leaf.bytes.data(), 0,
@@ -170,7 +172,7 @@ Result<> perform(golden::Step step, Graph& graph, const Target& target) {
         const std::string_view sentence = heddle_last_error();
         return sentence.empty() ? ok() : failure(Errc::device, sentence);
     }
-    if (ggml_backend_graph_compute(target.stream(), &graph) == GGML_STATUS_SUCCESS) return ok();
+    if (ggml_backend_graph_compute(target.stream().c(), &graph) == GGML_STATUS_SUCCESS) return ok();
     return failure(Errc::device, heddle_last_error());
 }
 
@@ -178,9 +180,9 @@ Result<Outcome> try_case(const golden::GraphCase& golden, const Target& target) 
     HEDDLE_TRY_ASSIGN(auto context, golden::make_graph_context(golden));
     HEDDLE_TRY_ASSIGN(const auto built, golden::build_graph(golden, *context));
     for (const Tensor* node : nodes_of(*built.graph)) {
-        if (ggml_backend_dev_supports_op(target.device(), node)) continue;
+        if (ggml_backend_dev_supports_op(target.device().c(), node)) continue;
         return Outcome{.kind = Outcome::Kind::declined,
-                       .what = text(ggml_op_desc(node), ": ", target.objection(*node))};
+                       .what = text(ggml_op_desc(node), ": ", target.device().objection(*node))};
     }
     HEDDLE_TRY_ASSIGN(const auto memory, upload(golden, built, *context, target));
     for (const golden::Step step : built.steps) {

@@ -12,10 +12,11 @@ namespace {
 constexpr std::size_t kColumn = 26;  // where descriptions begin
 
 constexpr Example kExamples[] = {
-    {"heddle", "heddle run model.gguf \"Once upon a time\"", "Continue a text"},
+    {"heddle", "heddle run model.gguf \"Once upon a time\"",
+     "Talk with a model, or continue a text"},
     {"heddle", "heddle explain model.gguf --device CUDA0", "See where a model would run"},
     {"heddle run", "heddle run model.gguf -p \"Once upon a time\" -n 64", "Continue a text"},
-    {"heddle run", "heddle run model.gguf --chat -p \"What is a heddle?\"", "Ask a question"},
+    {"heddle run", "heddle run model.gguf", "Hold a conversation"},
     {"heddle explain", "heddle explain model.gguf --device CUDA0 --context 4096",
      "What memory a longer context would need"},
     {"heddle explain", "heddle explain model.gguf --run --html schedule.html",
@@ -40,7 +41,7 @@ constexpr Example kExamples[] = {
     {"heddle bench ops", "heddle bench ops MUL_MAT --type Q4_0 --quick", "One op"},
     {"heddle bench ops", "heddle bench ops --all --html ops.html", "All of them, as a page"},
     {"heddle bench model", "heddle bench model model.gguf", "A model from a file"},
-    {"heddle bench model", "heddle bench model --shape 1B --type Q4_0",
+    {"heddle bench model", "heddle bench model --shape 1.1B --type Q4_0",
      "A model of random weights"},
     {"heddle bench sched", "heddle bench sched --quick", "In seconds"},
     {"heddle bench sched", "heddle bench sched --json", "For a script"},

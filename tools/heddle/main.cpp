@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,7 +21,9 @@
 #include "ggml.h"
 #include "heddle/heddle.h"
 #include "help.hpp"
+#include "hosts.hpp"
 #include "outcome.hpp"
+#include "page_about.hpp"
 
 namespace {
 
@@ -50,8 +53,23 @@ void show_warnings(enum ggml_log_level level, const char* text, void* /*unused*/
 int refuse(const std::string& command, const std::string& problem) {
     using namespace heddle::tool;
     const std::string space = command.empty() ? "" : " ";
-    tell_failure(command, fmt::format("{} (heddle{}{} --help)", problem, space, command));
+    tell_failure(command, fmt::format("{} (heddle{}{} --help)", problem, space, command), kUsage);
     return kUsage;
+}
+
+/// How a script wants to be told of failures, if the command has anything for scripts.
+heddle::tool::JsonFailures json_failures(CLI::App& app, const std::string& name,
+                                         const std::vector<std::string>& typed) {
+    using heddle::tool::JsonFailures;
+    const CLI::App* command = &app;
+    std::istringstream words(name);
+    for (std::string word; words >> word;) command = command->get_subcommand(word);
+    const auto is_asked = [&](const char* option) {
+        return command->get_option_no_throw(option) != nullptr &&
+               std::ranges::find(typed, option) != typed.end();
+    };
+    if (is_asked("--json-lines")) return JsonFailures::as_line;
+    return is_asked("--json") ? JsonFailures::alone : JsonFailures::none;
 }
 
 /// Understands the command line and runs its command. Gives the exit status.
@@ -109,16 +127,24 @@ int run_program(int argc, char** argv) {
     app.add_option("--plugin", plugins, "For all commands: a plug-in to load first")
         ->type_name("FILE")
         ->allow_extra_args(false);
-    app.parse_complete_callback([&] { load_plugins(plugins); });
+    std::string hosts;
+    app.add_option("--hosts", hosts, "For all commands: other machines to use, such as n1,n2:2")
+        ->type_name("HOSTS");
+    app.parse_complete_callback([&] {
+        use_hosts(hosts);
+        load_plugins(plugins);
+    });
 
     int status = kSuccess;
     add_bench(app, status);
     add_devices(app, status);
     add_explain(app, status);
     add_inspect(app, status);
+    add_launch(app, status);
     add_quantize(app, status);
     add_run(app, status);
     add_verify(app, status);
+    add_worker(app, status);
     add_completion(app, status);
     app.footer(
         "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
@@ -129,7 +155,9 @@ int run_program(int argc, char** argv) {
     ggml_log_set(show_warnings, nullptr);
     std::vector<std::string> typed(argv + std::min(argc, 1), argv + argc);
     if (typed.empty()) typed.emplace_back("--help");
+    remember_command(typed);
     const CommandLine line = read_command_line(app, typed);
+    tell_failures_as_json(json_failures(app, line.command, typed));
     const int outcome = run_command(app, line, status);
     // What nobody could read was not done.
     const auto output = finish_output();

@@ -10,13 +10,21 @@
 /// Checks of numbers on the command line: NaN, infinity and what does not fit are refused.
 namespace heddle::tool {
 
+/// As people write it: 1000000, not 1e+06.
+inline std::string plain(double value) {
+    constexpr double kWhole = 1e15;  // below it a double has every whole number
+    if (std::abs(value) < kWhole && value == std::floor(value)) {
+        return std::to_string(static_cast<std::int64_t>(value));
+    }
+    return CLI::detail::to_string(value);
+}
+
 /// A real number of at least `least`, and at most `most` if that is given.
 inline CLI::Validator real_number(double least,
                                   double most = std::numeric_limits<double>::infinity()) {
     const bool has_end = std::isfinite(most);
     const std::string range =
-        has_end ? "from " + CLI::detail::to_string(least) + " to " + CLI::detail::to_string(most)
-                : "of at least " + CLI::detail::to_string(least);
+        has_end ? "from " + plain(least) + " to " + plain(most) : "of at least " + plain(least);
     return {[=](const std::string& text) -> std::string {
                 double value = 0;
                 const char* const end = text.data() + text.size();

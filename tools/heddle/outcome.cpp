@@ -13,9 +13,12 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "core/printable.hpp"
+#include "json_text.hpp"
 
 namespace heddle::tool {
 namespace {
+
+JsonFailures as_json = JsonFailures::none;
 
 /// For the signal handler, which gets no argument.
 UnfinishedFiles unfinished_files;
@@ -56,9 +59,23 @@ UnfinishedFiles* watched_files() {
 
 }  // namespace
 
-void tell_failure(std::string_view command, std::string_view sentence) {
+void tell_failures_as_json(JsonFailures how) { as_json = how; }
+
+void tell_failure(std::string_view command, std::string_view sentence, int status) {
     print_beside(fmt::format("heddle{}{}: {}\n", command.empty() ? "" : " ", command,
                              printable(sentence, "\n\t")));
+    const bool is_wanted =
+        as_json == JsonFailures::alone ? !has_printed_results() : as_json == JsonFailures::as_line;
+    if (!is_wanted) return;
+    const nlohmann::json error{{"command", command}, {"message", sentence}, {"status", status}};
+    print("{}\n", json_text({{"error", error}}, -1));
+}
+
+Result<> check_output_files(std::initializer_list<std::string_view> paths) {
+    for (const std::string_view path : paths) {
+        if (!path.empty()) HEDDLE_TRY(WholeFile::check(std::string(path)));
+    }
+    return ok();
 }
 
 int report_outcome(std::string_view command, const Result<>& outcome) {

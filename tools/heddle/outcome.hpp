@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,17 @@ namespace heddle::tool {
 /// The exit status for `outcome`. What failed is told in one line.
 int report_outcome(std::string_view command, const Result<>& outcome);
 
+/// From now on failures are told on standard output as JSON as well, for scripts: where nothing
+/// else was, or in a line of its own.
+enum class JsonFailures { none, alone, as_line };
+void tell_failures_as_json(JsonFailures how);
+
 /// Tells in one line what failed.
-void tell_failure(std::string_view command, std::string_view sentence);
+void tell_failure(std::string_view command, std::string_view sentence, int status = 1);
+
+/// Fails where one of these files could not be written; empty names are none. It is better told
+/// before the work than after it.
+Result<> check_output_files(std::initializer_list<std::string_view> paths);
 
 /// A file for the program to write: whole or not at all, even where a signal ends the program.
 Result<WholeFile> new_file(const std::string& path);

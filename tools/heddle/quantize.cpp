@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <atomic>
-#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "number_checks.hpp"
 #include "outcome.hpp"
 #include "team.hpp"
+#include "weight_types.hpp"
 
 /// `heddle quantize`: a model with smaller weights.
 namespace heddle::tool {
@@ -34,20 +34,14 @@ bool is_readable(ggml_type type) {
     return type == GGML_TYPE_F32 || ggml_get_type_traits(type)->to_float != nullptr;
 }
 
-Result<ggml_type> type_named(const std::string& name) {
-    std::string known;
+std::vector<ggml_type> readable_types() {
+    std::vector<ggml_type> types;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);
-        const char* const given = ggml_type_name(type);
-        if (given == nullptr || *given == '\0') continue;
-        if (!is_readable(type)) continue;
-        const bool equal =
-            std::equal(name.begin(), name.end(), given, given + std::strlen(given),
-                       [](char a, char b) { return std::tolower(a) == std::tolower(b); });
-        if (equal) return type;
-        known += (known.empty() ? "" : ", ") + std::string(given);
+        const char* const name = ggml_type_name(type);
+        if (name != nullptr && *name != '\0' && is_readable(type)) types.push_back(type);
     }
-    return invalid("no type is called '", name, "'; there are ", known);
+    return types;
 }
 
 /// Reads sums of squares and counts, as tools that run a model over text write them.
@@ -83,14 +77,45 @@ bool is_weight_matrix(const ggml_tensor& tensor) {
     return ggml_n_dims(&tensor) >= 2 && std::string_view(tensor.name).ends_with("weight");
 }
 
+/// What the new weights are to be.
+struct Wanted {
+    WeightTypes types;
+    ggml_type embedding, output;
+    std::int64_t layers = 0;
+    bool keeps_output = false;
+
+    static Result<Wanted> of(const QuantizeOptions& options, const ModelFile& file) {
+        const std::vector<ggml_type> known = readable_types();
+        HEDDLE_TRY_ASSIGN(const WeightTypes types, WeightTypes::find(options.type, known));
+        const std::int64_t layers = layers_of(file);
+        const bool is_tied = file.find("output.weight") == nullptr;  // the embedding is the output
+        Wanted wanted{types, types.of(is_tied ? "output.weight" : "token_embd.weight", layers),
+                      types.of("output.weight", layers), layers, options.keep_output};
+        if (!options.embedding_type.empty()) {
+            HEDDLE_TRY_ASSIGN(wanted.embedding, type_named(options.embedding_type, known));
+        }
+        if (!options.output_type.empty()) {
+            HEDDLE_TRY_ASSIGN(wanted.output, type_named(options.output_type, known));
+        }
+        return wanted;
+    }
+
+private:
+    /// As many as there are numbers of blocks in names of tensors.
+    static std::int64_t layers_of(const ModelFile& file) {
+        std::int64_t layers = 0;
+        while (file.find("blk." + std::to_string(layers) + ".attn_v.weight") != nullptr) ++layers;
+        return layers;
+    }
+};
+
 /// The type a tensor becomes: only matrices of weights whose rows are whole blocks change.
-ggml_type type_for(const ggml_tensor& tensor, const QuantizeOptions& options, ggml_type wanted,
-                   ggml_type embedding, ggml_type output) {
+ggml_type type_for(const ggml_tensor& tensor, const Wanted& wanted) {
     const std::string name = tensor.name;
     if (!is_weight_matrix(tensor) || !is_readable(tensor.type)) return tensor.type;
-    ggml_type type = wanted;
-    if (name == "token_embd.weight") type = embedding;
-    if (name == "output.weight") type = options.keep_output ? tensor.type : output;
+    ggml_type type = wanted.types.of(name, wanted.layers);
+    if (name == "token_embd.weight") type = wanted.embedding;
+    if (name == "output.weight") type = wanted.keeps_output ? tensor.type : wanted.output;
     if (tensor.ne[0] % ggml_blck_size(type) == 0) return type;
     return tensor.ne[0] % ggml_blck_size(GGML_TYPE_Q8_0) == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
 }
@@ -174,29 +199,12 @@ Result<const std::vector<float>*> importance_of(const ggml_tensor& tensor,
     return &found->second;
 }
 
-/// The number that stands for the file's main type in its metadata.
-std::uint32_t file_type_of(ggml_type type) {
-    for (int i = 0; i < 64; ++i) {
-        if (ggml_ftype_to_ggml_type(static_cast<ggml_ftype>(i)) == type) {
-            return static_cast<std::uint32_t>(i);
-        }
-    }
-    return 0;
-}
-
-Result<std::vector<Job>> jobs_for(const ModelFile& file, const QuantizeOptions& options,
-                                  ggml_type wanted, const Importance& importance) {
-    ggml_type embedding = wanted, output = wanted;
-    if (!options.embedding_type.empty()) {
-        HEDDLE_TRY_ASSIGN(embedding, type_named(options.embedding_type));
-    }
-    if (!options.output_type.empty()) {
-        HEDDLE_TRY_ASSIGN(output, type_named(options.output_type));
-    }
+Result<std::vector<Job>> jobs_for(const ModelFile& file, const Wanted& wanted,
+                                  const Importance& importance) {
     std::vector<Job> jobs;
     for (std::int64_t i = 0; i < file.tensor_count(); ++i) {
         const ggml_tensor& tensor = *file.find(gguf_get_tensor_name(file.c(), i));
-        Job job{&tensor, type_for(tensor, options, wanted, embedding, output), nullptr};
+        Job job{&tensor, type_for(tensor, wanted), nullptr};
         if (job.changes()) {
             HEDDLE_TRY_ASSIGN(job.importance, importance_of(tensor, importance, job.to));
         }
@@ -207,8 +215,7 @@ Result<std::vector<Job>> jobs_for(const ModelFile& file, const QuantizeOptions& 
 
 /// All of the new file but the data, which are not there yet.
 Result<gguf_context_ptr> new_metadata(const ModelFile& file, const std::vector<Job>& jobs,
-                                      ggml_type wanted) {
-    const std::uint32_t file_type = file_type_of(wanted);
+                                      std::uint32_t file_type) {
     heddle_clear_error();  // the functions below have no other way to say that they failed
     gguf_context_ptr out(gguf_init_empty());
     gguf_set_kv(out.get(), file.c());
@@ -271,7 +278,7 @@ void print_summary(const QuantizeOptions& options, const std::vector<Job>& jobs,
 Result<> quantize(const QuantizeOptions& options) {
     expect_files_cut_short();
     HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(options.input));
-    HEDDLE_TRY_ASSIGN(const ggml_type wanted, type_named(options.type));
+    HEDDLE_TRY_ASSIGN(const Wanted wanted, Wanted::of(options, file));
     Importance importance;
     if (!options.importance.empty()) {
         HEDDLE_TRY_ASSIGN(importance, read_importance(options.importance));
@@ -283,8 +290,9 @@ Result<> quantize(const QuantizeOptions& options) {
     const int threads = options.threads > 0
                             ? options.threads
                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    HEDDLE_TRY_ASSIGN(const auto jobs, jobs_for(file, options, wanted, importance));
-    HEDDLE_TRY_ASSIGN(const gguf_context_ptr out, new_metadata(file, jobs, wanted));
+    HEDDLE_TRY_ASSIGN(const auto jobs, jobs_for(file, wanted, importance));
+    HEDDLE_TRY_ASSIGN(const gguf_context_ptr out,
+                      new_metadata(file, jobs, wanted.types.file_type()));
     HEDDLE_TRY_ASSIGN(WholeFile to, new_file(options.output));
     HEDDLE_TRY(write_model(file, jobs, out.get(), threads, to));
     print_summary(options, jobs, out.get());
@@ -302,15 +310,17 @@ void add_quantize(CLI::App& app, int& status) {
     command->add_option("output", options->output, "GGUF file to write")
         ->type_name("FILE")
         ->required();
-    command->add_option("type", options->type, "Type of the weights, such as Q8_0 or Q4_K")
+    command
+        ->add_option("type", options->type,
+                     "Type of the weights, such as Q8_0 or Q4_K, or a mixture: Q4_K_M, Q5_K_M")
         ->required();
     command
         ->add_option("--imatrix", options->importance, "GGUF file with the importance of weights")
         ->type_name("FILE");
     command->add_option("--token-embedding-type", options->embedding_type,
-                        "Type of token_embd.weight, if another one");
+                        "Type of token_embd.weight (default: that of the weights)");
     command->add_option("--output-tensor-type", options->output_type,
-                        "Type of output.weight, if another one");
+                        "Type of output.weight (default: that of the weights)");
     command->add_flag("--keep-output", options->keep_output, "Leave output.weight as it is");
     command->add_option("-t,--threads", options->threads, "Threads; all cores if left out")
         ->check(whole_number(1, 4096));

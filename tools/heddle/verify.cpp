@@ -33,8 +33,8 @@ constexpr std::size_t kRoughGroupCount = 100;  // ops; only the progress bar nee
 
 /// Whether the device computes in a process of its own: those of others do, as nobody here knows
 /// how they end.
-bool is_isolated(const Options& options, ggml_backend_dev_t device) {
-    return !options.no_isolate && (options.isolate || !is_ours(device));
+bool is_isolated(const Options& options, const api::Device& device) {
+    return !options.no_isolate && (options.isolate || !is_ours(device.c()));
 }
 
 /// Counts what happens in this process.
@@ -70,8 +70,8 @@ Result<DeviceReport> verify_here(const CaseOptions& options, const std::string& 
 }
 
 Result<DeviceReport> verify_device(const Options& options, const std::string& name) {
-    HEDDLE_TRY_ASSIGN(const ggml_backend_dev_t device, find_device(name));
-    Progress progress(std::string("verify ") + ggml_backend_dev_name(device), kRoughGroupCount);
+    HEDDLE_TRY_ASSIGN(const api::Device device, find_device(name));
+    Progress progress("verify " + device.name(), kRoughGroupCount);
     if (!is_isolated(options, device)) return verify_here(options.cases, name, progress);
     return verify_in_worker(options.cases, name, options.limit(),
                             [&](const std::string& group) { progress.step(group); });
@@ -100,6 +100,16 @@ Result<bool> verify(const Options& options) {
     return std::ranges::none_of(reports, &DeviceReport::has_failed);
 }
 
+/// The first device that is not the trusted one.
+Result<std::string> other_device(const std::string& trusted) {
+    for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+        const std::string name = ggml_backend_dev_name(ggml_backend_dev_get(i));
+        if (name != trusted) return name;
+    }
+    return failure(Errc::not_found, "there is no device but ", trusted,
+                   "; name one to compare it with, such as --on sim");
+}
+
 Result<bool> verify_a_model(const Options& options) {
     for (const std::string& name : {options.model.on, options.model.against}) {
         const auto device = find_device(name);
@@ -124,15 +134,21 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
         model->excludes(command.get_option(other));
     }
     CLI::Option* on =
-        command.add_option("--on", check.on, "Device to check with the model")->type_name("DEVICE");
+        command
+            .add_option("--on", check.on,
+                        "Device to check with the model; the first other one if left out")
+            ->type_name("DEVICE");
     on->needs(model);
-    model->needs(on);
     command.add_option("--against", check.against, "Device that is trusted")
         ->type_name("DEVICE")
         ->capture_default_str()
         ->needs(model);
-    command.add_option("-p,--prompt", check.prompt, "Text whose graph is run")
-        ->capture_default_str()
+    command
+        .add_option("-p,--prompt", check.prompts,
+                    "Text whose graph is run; with --tokens there may be several")
+        ->type_name("TEXT")
+        ->default_str(check.prompts.front())
+        ->allow_extra_args(false)
         ->needs(model);
     command.add_option("--tolerance", check.tolerance, "Largest error of a node (NMSE)")
         ->capture_default_str()
@@ -140,6 +156,7 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
         ->needs(model);
     command.add_option("--worst", check.shown, "Nodes to show")
         ->capture_default_str()
+        ->check(whole_number(0, 1000000))
         ->needs(model);
     command.add_flag("--drift", check.drift, "Let errors add up from node to node")->needs(model);
     command
@@ -147,6 +164,11 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
                     "Compare the likeliest next tokens instead of nodes, so many of them")
         ->check(whole_number(1, 100000))
         ->needs(model);
+    command
+        .add_option("--batch", check.batch, "Tokens of a prompt to read at a time, with --tokens")
+        ->capture_default_str()
+        ->check(whole_number(1, 100000))
+        ->needs(command.get_option("--tokens"));
 }
 
 void add_case_options(CLI::App& command, CaseOptions& cases) {
@@ -159,11 +181,10 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
             ->check(CLI::ExistingDirectory);
     command
         .add_option("--cases", cases.cases,
-                    "Cases to draw of each kind of each op, beside a plain one")
+                    "Random cases of each kind of each op, besides a plain one")
         ->check(whole_number(1, 10000))
         ->excludes(recorded);
-    command.add_option("--seed", cases.seed, "What generated cases are made from")
-        ->excludes(recorded);
+    command.add_option("--seed", cases.seed, "Seed of the generated cases")->excludes(recorded);
     command.add_option("-t,--threads", cases.threads, "Numbers of threads to try, such as 1,2,5")
         ->delimiter(',')
         ->check(whole_number(1, GGML_MAX_N_THREADS));
@@ -176,7 +197,7 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
         ->delimiter(',')
         ->allow_extra_args(false);
     command.add_flag("--no-fusion", cases.no_fusion,
-                     "Graphs only node by node, not also with nodes computed together");
+                     "Compute graphs node by node only, without fusion");
 }
 
 void add_isolation_options(CLI::App& command, Options& options) {
@@ -206,6 +227,9 @@ Result<bool> run(Options& options) {
         if (is_worker) serve_cases(options.cases, options.worker);
         return verify(options);
     }
+    if (options.model.on.empty()) {
+        HEDDLE_TRY_ASSIGN(options.model.on, other_device(options.model.against));
+    }
     if (is_worker) serve_model(options.model);
     return verify_a_model(options);
 }
@@ -225,7 +249,7 @@ void add_verify(CLI::App& app, int& status) {
     add_isolation_options(*command, *options);
     command->option_defaults()->group("Output");
     command->add_flag("-v,--verbose", options->verbose,
-                      "Also reasons for declining, and all last words of what died");
+                      "Also reasons for declining, and all that failed processes printed");
     command->add_flag("--json", options->json, "Result as JSON");
     add_model_options(*command, options->model);
     command->callback([options, &status] {

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "generated.hpp"
+#include "nearest.hpp"
 #include "ops/catalogue.hpp"
 
 namespace heddle::tool {
@@ -38,7 +39,7 @@ std::vector<Setting> settings_of(const Target& target, const CaseOptions& option
     std::vector<Setting> settings;
     for (const std::string& set : sets) {
         for (const int threads : options.threads) {
-            const bool has_threads = target.set_threads(threads);
+            const bool has_threads = target.stream().set_threads(threads);
             settings.push_back({has_threads ? threads : 0, set});
             if (!has_threads) break;
         }
@@ -47,14 +48,14 @@ std::vector<Setting> settings_of(const Target& target, const CaseOptions& option
 }
 
 Result<> apply(const Setting& setting, const Target& target) {
-    if (setting.threads > 0) target.set_threads(setting.threads);
+    if (setting.threads > 0) target.stream().set_threads(setting.threads);
     if (setting.instruction_set.empty()) return ok();
     return target.use_instruction_set(setting.instruction_set);
 }
 
 /// A golden case that the CPU declines has failed: the CPU does everything.
 Outcome strict(Outcome outcome, const Target& target) {
-    if (outcome.kind == Outcome::Kind::declined && target.is_cpu()) {
+    if (outcome.kind == Outcome::Kind::declined && target.device().is_cpu()) {
         outcome.kind = Outcome::Kind::failed;
         outcome.what = "declined: " + outcome.what;
     }
@@ -112,7 +113,10 @@ Result<std::vector<Group>> wanted_groups(const CaseOptions& options) {
     for (const std::string& wanted : options.ops) {
         const auto is_it = [&](const Group& group) { return is_same(wanted, group.name); };
         if (std::ranges::none_of(groups, is_it)) {
-            return failure(Errc::not_found, "there are no cases of '", wanted, "'");
+            std::vector<std::string> names;
+            for (const Group& group : groups) names.push_back(group.name);
+            return failure(Errc::not_found, "there are no cases of '", wanted, "'",
+                           did_you_mean(wanted, names));
         }
     }
     if (!options.ops.empty()) {

@@ -214,7 +214,12 @@ Result<> write_inputs(const Llama::Batch& batch, const std::vector<Token>& token
 Result<Prompt> prepare(const ModelCheck& check) {
     HEDDLE_TRY_ASSIGN(ModelFile file, ModelFile::open(check.model));
     HEDDLE_TRY_ASSIGN(const auto tokenizer, Tokenizer::of(file));
-    const std::vector<Token> tokens = tokenizer->encode(check.prompt, true, false);
+    if (check.prompts.size() != 1) {
+        return invalid(
+            check.prompts.size(),
+            " prompts, but the nodes of one graph are compared; --tokens compares texts");
+    }
+    const std::vector<Token> tokens = tokenizer->encode(check.prompts.front(), true, false);
     if (tokens.empty()) return invalid("the prompt is empty; give one with --prompt");
     const auto count = static_cast<std::int64_t>(tokens.size());
     HEDDLE_TRY_ASSIGN(auto model,
@@ -298,7 +303,7 @@ Result<bool> verify_model(const ModelCheck& check) {
     const auto compared = findings.size() - static_cast<std::size_t>(declined);
     if (compared == 0) {
         return failure(Errc::unsupported, "nothing to compare: ", findings.front().declined_by,
-                       " declines all ", declined, " nodes; a longer --prompt may interest it");
+                       " declines all ", declined, " nodes; it may take some of a longer --prompt");
     }
     if (check.json) {
         print_json(findings, check, tested, trusted, first);

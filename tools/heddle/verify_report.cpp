@@ -97,7 +97,7 @@ void print_failures(const DeviceReport& report) {
 }
 
 void print_deaths(const DeviceReport& report, bool verbose) {
-    Table table({"op", "case", "ended with", "its last words"});
+    Table table({"op", "case", "ended with", "last output"});
     for (const std::size_t column : {1, 2, 3}) table.align_left(column);
     bool is_empty = true;
     for (const auto& [name, tally] : report.tallies) {

@@ -3,208 +3,173 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "console.hpp"
 #include "device_choice.hpp"
 #include "model/generator.hpp"
 #include "target.hpp"
+#include "text_comparison.hpp"
 
 namespace heddle::tool {
 namespace {
 
-/// Logits that are nearer than this share of the spread (standard deviation) of all of them are a
-/// tie: the order in which sums are added up decides it.
-constexpr double kNearTie = 1e-3;
-
-/// Where activations are rounded to eight bits, a last bit decides now and then about a step of
-/// 1/127, and every layer makes more of it: the order of additions alone moves logits by per cents
-/// of their spread. So the yardstick is the trusted device itself, reading the same text with
-/// other instruction sets. A lead is a tie if it is within so many standard deviations of what
-/// those make of leads. Chosen by what processors say of each other: of 86 tokens that one
-/// instruction set of x86 would have chosen differently, in 90 texts of 64, none led by more than
-/// 2.7, and one text had logits 1.5 times as far off as the others.
-constexpr double kDeviations = 3;
-
-/// All logits may be so many times as far off (root mean square) as with the farthest of those.
-constexpr double kOfYardstick = 2;
-
-/// Each has the weights once more.
+/// Instruction sets that are compared with: each has the weights once more.
 constexpr std::size_t kMostSets = 3;
 
-Result<std::unique_ptr<Generator>> load(const ModelCheck& check, const std::string& device,
-                                        std::int64_t context) {
+Result<std::unique_ptr<Generator>> load(const SharedModelFile& file, const ModelCheck& check,
+                                        const std::string& device, std::int64_t context) {
     HEDDLE_TRY_ASSIGN(const DeviceChoice devices, choose_devices({device}, {}));
-    return Generator::load(
-        check.model,
-        {.rooms = devices.rooms, .helpers = devices.helpers, .context = context, .on_tensor = {}});
+    return Generator::load(file, {.rooms = devices.rooms,
+                                  .helpers = devices.helpers,
+                                  .context = context,
+                                  .batch = static_cast<std::size_t>(check.batch),
+                                  .on_tensor = {}});
 }
 
-std::size_t likeliest(std::span<const float> logits) {
-    return static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
-}
-
-/// How the logits of two readers for one token compare.
-struct Step {
-    std::int64_t index = 0;               ///< of the token, after the prompt
-    std::size_t trusted = 0, tested = 0;  ///< what either would choose
-    double gap = 0;                       ///< of the trusted one's best two
-    double sway = 0;                      ///< by so much it is another one for the tested one
-    double lead = 0;                      ///< of the trusted one's choice, over the tested one's
-    double spread = 0;                    ///< standard deviation of the trusted one's logits
-    double error = 0, largest = 0;        ///< of the tested one: root mean square, most
-
-    bool is_alike() const { return trusted == tested; }
-};
-
-Step compare(std::span<const float> right, std::span<const float> logits, std::int64_t index) {
-    Step step{.index = index, .trusted = likeliest(right), .tested = likeliest(logits)};
-    const auto count = static_cast<double>(right.size());
-    double sum = 0, squares = 0, apart = 0;
-    std::size_t second = step.trusted == 0 && right.size() > 1 ? 1 : 0;
-    for (std::size_t i = 0; i < right.size(); ++i) {
-        const double difference = double{logits[i]} - right[i];
-        sum += right[i];
-        squares += double{right[i]} * right[i];
-        apart += difference * difference;
-        step.largest = std::max(step.largest, std::fabs(difference));
-        if (i != step.trusted && right[i] > right[second]) second = i;
-    }
-    step.gap = double{right[step.trusted]} - right[second];
-    step.sway = double{logits[step.trusted]} - logits[second] - step.gap;
-    step.lead = double{right[step.trusted]} - right[step.tested];
-    step.spread = std::sqrt(std::max(0.0, squares / count - sum / count * (sum / count)));
-    step.error = std::sqrt(apart / count);
-    return step;
-}
-
-/// Whoever reads the same text as the trusted device, and how that went.
-struct Reading {
-    std::string name;
+/// A device that reads the same texts as the trusted one, and how that goes.
+struct Reader {
+    TextReading reading;
     std::unique_ptr<Generator> generator;
-    std::vector<Step> steps = {};
-
-    /// Root mean square over all tokens, as a share of the spread.
-    template <class Part>
-    double mean_square_root(Part part) const {
-        double sum = 0;
-        for (const Step& step : steps) sum += std::pow(step.*part / step.spread, 2);
-        return std::sqrt(sum / static_cast<double>(steps.size()));
-    }
-    double error() const { return mean_square_root(&Step::error); }
-    double sway() const { return mean_square_root(&Step::sway); }
-    std::ptrdiff_t alike() const { return std::ranges::count_if(steps, &Step::is_alike); }
 };
 
 /// The trusted device with other instruction sets; empty where it has no other.
 struct Yardstick {
     std::unique_ptr<Target> target;
     std::string best;
-    std::vector<Reading> readings;
+    std::vector<Reader> readers;
 
-    static Result<Yardstick> make(const ModelCheck& check, std::int64_t context) {
+    static Result<Yardstick> make(const SharedModelFile& file, const ModelCheck& check,
+                                  std::int64_t context) {
         Yardstick yardstick;
         HEDDLE_TRY_ASSIGN(Target target, Target::open(check.against));
         const std::vector<std::string> sets = target.instruction_sets();
         if (sets.size() < 2) return yardstick;
         yardstick.best = sets[0];
-        for (std::size_t i = 1; i < sets.size() && i <= kMostSets; ++i) {
-            HEDDLE_TRY_ASSIGN(auto generator, load(check, check.against, context));
-            yardstick.readings.push_back({sets[i], std::move(generator)});
-        }
         yardstick.target = std::make_unique<Target>(std::move(target));
+        for (std::size_t i = 1; i < sets.size() && i <= kMostSets; ++i) {
+            // How weights are laid out depends on the instruction set that is going to read them.
+            HEDDLE_TRY_ASSIGN(auto generator, yardstick.within(sets[i], [&] {
+                return load(file, check, check.against, context);
+            }));
+            yardstick.readers.push_back({{sets[i]}, std::move(generator)});
+        }
         return yardstick;
     }
 
-    Result<> read(const std::vector<Token>& tokens, std::span<const float> right,
-                  std::int64_t index) {
-        for (Reading& reading : readings) {
-            HEDDLE_TRY(target->use_instruction_set(reading.name));
-            auto read = reading.generator->read(tokens);
-            HEDDLE_TRY(target->use_instruction_set(best));
-            if (!read) return std::move(read).error();
-            reading.steps.push_back(compare(right, *read, index));
-        }
-        return ok();
+    /// The logits of a reader, with its instruction set.
+    Result<std::span<const float>> read(const Reader& reader,
+                                        const std::vector<Token>& tokens) const {
+        return within(reader.reading.name, [&] { return reader.generator->read(tokens); });
+    }
+
+    /// What `work` gives with the instruction set `set`; the best one counts again afterwards.
+    template <class Work>
+    auto within(const std::string& set, const Work& work) const -> decltype(work()) {
+        HEDDLE_TRY(target->use_instruction_set(set));
+        auto outcome = work();
+        HEDDLE_TRY(target->use_instruction_set(best));
+        return outcome;
     }
 };
 
-Result<> continue_text(Generator& trusted, Reading& tested, Yardstick& yardstick,
-                       const std::vector<Token>& prompt, std::int64_t count) {
-    std::vector<Token> unread = prompt;
-    Progress progress("comparing", static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) {
-        progress.step("token " + std::to_string(i));
-        HEDDLE_TRY_ASSIGN(const std::span<const float> right, trusted.read(unread));
-        HEDDLE_TRY_ASSIGN(const std::span<const float> logits, tested.generator->read(unread));
-        if (right.empty() || right.size() != logits.size()) {
-            return failure(Errc::device, right.size(), " logits on one device and ", logits.size(),
-                           " on the other");
+/// Everything that reads.
+struct Readers {
+    std::unique_ptr<Generator> trusted;
+    Reader tested;
+    Yardstick yardstick;
+
+    /// Reads `tokens` with all of them; what the trusted one would go on with.
+    Result<Token> step(const std::vector<Token>& tokens, std::size_t text, std::int64_t index) {
+        HEDDLE_TRY_ASSIGN(const std::span<const float> right, trusted->read(tokens));
+        const auto note = [&](Reader& reader, std::span<const float> logits) -> Result<> {
+            if (right.empty() || right.size() != logits.size()) {
+                return failure(Errc::device, right.size(), " logits on one device and ",
+                               logits.size(), " on the other");
+            }
+            TokenStep step = TokenStep::of(right, logits);
+            step.text = text, step.index = index;
+            reader.reading.steps.push_back(step);
+            return ok();
+        };
+        HEDDLE_TRY_ASSIGN(const auto logits, tested.generator->read(tokens));
+        HEDDLE_TRY(note(tested, logits));
+        for (Reader& reader : yardstick.readers) {
+            HEDDLE_TRY_ASSIGN(const auto others, yardstick.read(reader, tokens));
+            HEDDLE_TRY(note(reader, others));
         }
-        tested.steps.push_back(compare(right, logits, i));
-        HEDDLE_TRY(yardstick.read(unread, right, i));
-        const auto token = static_cast<Token>(tested.steps.back().trusted);
-        if (trusted.tokenizer().vocabulary().ends_text(token)) break;
-        unread = {token};
+        return static_cast<Token>(tested.reading.steps.back().trusted);
+    }
+    void forget() {
+        trusted->forget();
+        tested.generator->forget();
+        for (Reader& reader : yardstick.readers) reader.generator->forget();
+    }
+};
+
+Result<> read_texts(Readers& readers, const std::vector<std::vector<Token>>& prompts,
+                    std::int64_t count) {
+    Progress progress("comparing", prompts.size() * static_cast<std::size_t>(count));
+    for (std::size_t text = 0; text < prompts.size(); ++text) {
+        readers.forget();
+        std::vector<Token> unread = prompts[text];
+        for (std::int64_t i = 0; i < count; ++i) {
+            progress.step("token " + std::to_string(i));
+            HEDDLE_TRY_ASSIGN(const Token token, readers.step(unread, text, i));
+            if (readers.trusted->tokenizer().vocabulary().ends_text(token)) break;
+            unread = {token};
+        }
     }
     return ok();
 }
 
-/// All tokens, and what to make of them.
-struct Comparison {
-    Reading tested;
-    std::vector<Reading> others;
-    double farthest = 0, sway = 0;  ///< of the others, as shares of the spread
+// ---- output ------------------------------------------------------------------------------------
 
-    Comparison(Reading reading, std::vector<Reading> sets)
-        : tested(std::move(reading)), others(std::move(sets)) {
-        double squares = 0, count = 0;
-        for (const Reading& other : others) {
-            if (other.error() == 0) continue;  // the same sums in the same order
-            farthest = std::max(farthest, other.error());
-            squares += other.sway() * other.sway();
-            ++count;
-        }
-        if (count > 0) sway = std::sqrt(squares / count);
-    }
-    double limit() const { return kNearTie + kOfYardstick * farthest; }
-    double tie() const { return kNearTie + kDeviations * sway; }
-    bool is_wrong(const Step& step) const {
-        return !step.is_alike() && !(step.lead <= tie() * step.spread);
-    }
-    std::ptrdiff_t wrong() const {
-        return std::ranges::count_if(tested.steps,
-                                     [&](const Step& step) { return is_wrong(step); });
-    }
-    bool has_passed() const { return wrong() == 0 && tested.error() <= limit(); }
-};
-
-void print_steps(const Comparison& comparison, const Tokenizer& tokenizer) {
-    Table table({"token", "trusted", "tested", "lead", "tie below", "error", "largest"});
-    for (const std::size_t column : {1, 2}) table.align_left(column);
+void print_steps(const TextComparison& comparison, const Tokenizer& tokenizer) {
+    Table table({"text", "token", "trusted", "tested", "lead", "tie below", "error", "largest"});
+    for (const std::size_t column : {2, 3}) table.align_left(column);
     const auto number = [](double value) { return fmt::format("{:.2e}", value); };
-    bool any = false;
-    for (const Step& step : comparison.tested.steps) {
+    for (const TokenStep& step : comparison.tested().steps) {
         if (step.is_alike()) continue;
-        any = true;
-        table.add({std::to_string(step.index), tokenizer.decode(static_cast<Token>(step.trusted)),
+        table.add({std::to_string(step.text), std::to_string(step.index),
+                   tokenizer.decode(static_cast<Token>(step.trusted)),
                    tokenizer.decode(static_cast<Token>(step.tested)),
                    number(step.lead / step.spread), number(comparison.tie()),
                    number(step.error / step.spread), number(step.largest / step.spread)},
                   comparison.is_wrong(step) ? Colour::red : Colour::plain);
     }
-    if (any) table.print(), print("\n");
+    if (comparison.tested().departures() > 0) table.print(), print("\n");
 }
 
-nlohmann::json to_json(const Reading& reading) {
+void print_summary(const TextComparison& comparison, const ModelCheck& check) {
+    const TextReading& tested = comparison.tested();
+    print("{} of {} tokens are alike on {} and {}", tested.alike(), tested.steps.size(), check.on,
+          check.against);
+    if (const auto ties = tested.departures() - comparison.wrong(); ties > 0) {
+        print(", {} more but for a tie", ties);
+    }
+    print("; logits are {:.1e} of their spread apart", tested.error());
+    for (const TextReading& other : comparison.others()) {
+        print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(), other.error());
+    }
+    print("\n");
+    if (comparison.has_passed()) return;
+    print("{}\n", coloured(fmt::format("rounding explains no lead above {:.1e}, {:.0f} other "
+                                       "tokens and logits {:.1e} apart",
+                                       comparison.tie(), comparison.most_departures(),
+                                       comparison.most_error()),
+                           Colour::red));
+}
+
+nlohmann::json to_json(const TextReading& reading) {
     nlohmann::json all{{"name", reading.name},
                        {"alike", reading.alike()},
                        {"error", reading.error()},
                        {"sway", reading.sway()},
                        {"tokens", nlohmann::json::array()}};
-    for (const Step& step : reading.steps) {
-        all["tokens"].push_back({{"token", step.index},
+    for (const TokenStep& step : reading.steps) {
+        all["tokens"].push_back({{"text", step.text},
+                                 {"token", step.index},
                                  {"trusted", step.trusted},
                                  {"tested", step.tested},
                                  {"gap", step.gap},
@@ -217,48 +182,50 @@ nlohmann::json to_json(const Reading& reading) {
     return all;
 }
 
-void print_json(const Comparison& comparison, const ModelCheck& check) {
-    nlohmann::json all = to_json(comparison.tested);
+void print_json(const TextComparison& comparison, const ModelCheck& check) {
+    nlohmann::json all = to_json(comparison.tested());
     all["model"] = check.model;
     all["on"] = check.on;
     all["against"] = check.against;
     all["passed"] = comparison.has_passed();
-    all["limit"] = comparison.limit();
+    all["limit"] = comparison.most_error();
     all["tie"] = comparison.tie();
-    for (const Reading& other : comparison.others) all["yardstick"].push_back(to_json(other));
+    all["wrong"] = comparison.wrong();
+    all["most_departures"] = comparison.most_departures();
+    all["yardstick"] = nlohmann::json::array();
+    for (const TextReading& other : comparison.others()) {
+        all["yardstick"].push_back(to_json(other));
+    }
     print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
 
 Result<bool> verify_text(const ModelCheck& check) {
-    HEDDLE_TRY_ASSIGN(const ModelFile file, ModelFile::open(check.model));
-    HEDDLE_TRY_ASSIGN(const auto tokenizer, Tokenizer::of(file));
-    const std::vector<Token> prompt = tokenizer->encode(check.prompt, true, false);
-    if (prompt.empty()) return invalid("the prompt is empty; give one with --prompt");
-    const std::int64_t context = static_cast<std::int64_t>(prompt.size()) + check.tokens;
-    HEDDLE_TRY_ASSIGN(const auto trusted, load(check, check.against, context));
-    Reading tested{check.on, {}};
-    HEDDLE_TRY_ASSIGN(tested.generator, load(check, check.on, context));
-    HEDDLE_TRY_ASSIGN(Yardstick yardstick, Yardstick::make(check, context));
-    HEDDLE_TRY(continue_text(*trusted, tested, yardstick, prompt, check.tokens));
-    const Comparison comparison(std::move(tested), std::move(yardstick.readings));
+    HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(check.model));
+    HEDDLE_TRY_ASSIGN(const auto tokenizer, Tokenizer::of(*file));
+    std::vector<std::vector<Token>> prompts;
+    std::size_t longest = 0;
+    for (const std::string& prompt : check.prompts) {
+        prompts.push_back(tokenizer->encode(prompt, true, false));
+        if (prompts.back().empty()) return invalid("the prompt is empty; give one with --prompt");
+        longest = std::max(longest, prompts.back().size());
+    }
+    const std::int64_t context = static_cast<std::int64_t>(longest) + check.tokens;
+    Readers readers{.trusted = {}, .tested = {{check.on}, {}}, .yardstick = {}};
+    HEDDLE_TRY_ASSIGN(readers.trusted, load(file, check, check.against, context));
+    HEDDLE_TRY_ASSIGN(readers.tested.generator, load(file, check, check.on, context));
+    HEDDLE_TRY_ASSIGN(readers.yardstick, Yardstick::make(file, check, context));
+    HEDDLE_TRY(read_texts(readers, prompts, check.tokens));
+    std::vector<TextReading> others;
+    for (Reader& reader : readers.yardstick.readers) others.push_back(std::move(reader.reading));
+    const TextComparison comparison(std::move(readers.tested.reading), std::move(others));
     if (check.json) {
         print_json(comparison, check);
-        return comparison.has_passed();
+    } else {
+        print_steps(comparison, *tokenizer);
+        print_summary(comparison, check);
     }
-    print_steps(comparison, *tokenizer);
-    const auto count = static_cast<std::ptrdiff_t>(comparison.tested.steps.size());
-    const std::ptrdiff_t alike = comparison.tested.alike();
-    print("{} of {} tokens are alike on {} and {}", alike, count, check.on, check.against);
-    if (const auto ties = count - alike - comparison.wrong(); ties > 0) {
-        print(", {} more but for a tie", ties);
-    }
-    print("; logits are {:.1e} of their spread apart", comparison.tested.error());
-    for (const Reading& other : comparison.others) {
-        print(", {} with {}: {}, {:.1e}", check.against, other.name, other.alike(), other.error());
-    }
-    print("\n");
     return comparison.has_passed();
 }
 

@@ -1,8 +1,11 @@
 // Writes the table of the README that says which device computes what: every recorded case, and
 // products with every type of weights, are shown to every device, which takes or declines them.
 //
-//   support_page DIRECTORY-OF-CASES
+//   support_page DIRECTORY-OF-CASES LIST-OF-BACKENDS
 
+#include <algorithm>
+#include <cctype>
+#include <fstream>
 #include <iostream>
 #include <set>
 #include <string>
@@ -21,8 +24,8 @@ using namespace heddle;
 
 /// A device of the table, and why it is there.
 struct Column {
-    const char* name;
-    const char* is;
+    std::string name;
+    std::string is;
     ggml_backend_dev_t device = nullptr;
     std::set<std::string> ops{};
     int weights = 0;  ///< types of weights in large products
@@ -109,16 +112,25 @@ void print_gradients() {
     std::cout << "Of the " << all << " ops of the catalogue, " << with << " have a gradient.\n";
 }
 
-Result<> write_page(const std::string& directory) {
+/// What the list of backends says a backend is: the last cell of its row.
+Result<std::string> read_what(const std::string& list, const std::string& name) {
+    std::ifstream file(list);
+    for (std::string row; std::getline(file, row);) {
+        if (!row.starts_with(name + " ")) continue;
+        const bool is_on_request = row.find("| request ") != std::string::npos;
+        return row.substr(row.rfind("| ") + 2) + (is_on_request ? "; on request" : "");
+    }
+    return failure(Errc::not_found, list, " has no row for ", name);
+}
+
+Result<> write_page(const std::string& directory, const std::string& list) {
     ggml_backend_load_all();
-    std::vector<Column> columns = {
-        {"CPU", "every op and type, on every instruction set of the machine"},
-        {"BLAS", "large products, through OpenBLAS, in the processor's memory; on request"},
-        {"sim",
-         "a simulated accelerator: memory, streams and a clock of its own, for tests; on request"},
-    };
+    std::vector<Column> columns = {{"CPU", {}}, {"BLAS", {}}, {"sim", {}}};
     for (Column& column : columns) {
-        column.device = ggml_backend_dev_by_name(column.name);
+        std::string name = column.name;
+        std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+        HEDDLE_TRY_ASSIGN(column.is, read_what(list, name));
+        column.device = ggml_backend_dev_by_name(column.name.c_str());
         if (column.device == nullptr) {
             return failure(Errc::not_found, "the table needs the device ", column.name);
         }
@@ -142,11 +154,12 @@ Result<> write_page(const std::string& directory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 2) {
-        std::cerr << "support_page: give the directory of the recorded cases\n";
+    if (argc != 3) {
+        std::cerr
+            << "support_page: give the directory of the recorded cases, and the list of backends\n";
         return 2;
     }
-    const auto done = write_page(argv[1]);
+    const auto done = write_page(argv[1], argv[2]);
     if (!done) std::cerr << "support_page: " << done.error().message << '\n';
     return done ? 0 : 1;
 }

@@ -85,7 +85,7 @@ TEST(BenchCases, AreDifferentFromEachOther) {
 TEST(BenchCases, RunOnTheProcessor) {
     const auto target = Target::open("CPU");
     ASSERT_TRUE(target);
-    target->set_threads(2);
+    target->stream().set_threads(2);
     for (const char* model : kModels) {
         for (const Case& each : quick_cases(model)) {
             auto workload = Workload::make(each, *target, 0);

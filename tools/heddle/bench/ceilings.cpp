@@ -8,6 +8,7 @@
 
 #include "bench/ceiling_kernels.hpp"
 #include "bench/measure.hpp"
+#include "interrupt.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -45,6 +46,7 @@ double Ceilings::best_rate(int threads, const std::function<double(int, std::siz
     std::size_t rounds = 1;
     int runs = 0;
     for (const double begin = now(); now() - begin < seconds_ || runs < kLeastRuns;) {
+        if (is_interrupted() && runs > 0) break;
         const double took = run_together(threads, [&](int thread) {
             done[static_cast<std::size_t>(thread)] = body(thread, rounds);
         });

@@ -2,6 +2,7 @@
 #include "bench/commands.hpp"
 #include "bench/output.hpp"
 #include "console.hpp"
+#include "interrupt.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
@@ -23,7 +24,7 @@ Result<> run(const Common& options) {
     const auto counts = options.thread_counts();
     Report report("ceilings", {{"ceiling", "ceiling", 0, 1, true},
                                {"threads", "threads"},
-                               {"working_set", "bytes"},
+                               {"working_set", "working set", 0, 1, false, true},
                                {"value", "most", 1, 1e-9},
                                {"unit", "", 0, 1, true}});
     Roofline roofline{"What this machine can do at most", {}, {}};
@@ -33,15 +34,19 @@ Result<> run(const Common& options) {
         report.add({what, std::int64_t{threads}, std::move(bytes), value, unit});
         progress.step(what);
     };
+    options.output.start(report, {"multiply-add f32", "", "", "", "GFLOP/s"});
     for (const int threads : counts) {
+        if (is_interrupted()) break;
         add("multiply-add f32", threads, {}, ceilings.peak_f32(threads), "GFLOP/s");
         add("multiply-add i8", threads, {}, ceilings.peak_i8(threads), "GOP/s");
         for (const bool copy : {false, true}) {
             for (const std::size_t bytes : sizes) {
+                if (is_interrupted()) break;
                 add(copy ? "copy" : "read", threads, static_cast<std::int64_t>(bytes),
                     copy ? ceilings.copy(threads, bytes) : ceilings.read(threads, bytes), "GB/s");
             }
         }
+        if (is_interrupted()) break;
         roofline.roofs.push_back({threads, ceilings.peak_f32(threads), ceilings.memory(threads)});
     }
     return options.output.show(report, roofline);

@@ -7,6 +7,7 @@
 #include "bench/output.hpp"
 #include "bench/workload.hpp"
 #include "console.hpp"
+#include "interrupt.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
@@ -65,10 +66,12 @@ public:
         const auto counts = options_.common.thread_counts();
         const auto all = sizes(options_.common.quick);
         Progress progress("measuring", counts.size() * all.size());
+        options_.common.output.start(report_, {"MUL_MAT", "f32", product(all.back()).shape});
         for (const int threads : counts) {
-            on_.set_threads(threads);
-            against_.set_threads(threads);
+            on_.stream().set_threads(threads);
+            against_.stream().set_threads(threads);
             for (const ProductSize& size : all) {
+                if (is_interrupted()) break;
                 progress.step(product(size).shape);
                 HEDDLE_TRY(measure_size(size, threads));
             }
@@ -83,11 +86,11 @@ public:
         return ok();
     }
 
-    const Report& report() const { return report_; }
+    Report& report() { return report_; }
 
 private:
     static std::string described(const Target& target) {
-        return target.name() + " is " + ggml_backend_dev_description(target.device());
+        return target.name() + " is " + target.device().description();
     }
 
     std::vector<Report::Column> columns() const {
@@ -167,7 +170,7 @@ Result<> run(const CompareOptions& options) {
 void add_compare(CLI::App& bench, int& status) {
     auto options = std::make_shared<CompareOptions>();
     CLI::App* command = bench.add_subcommand(
-        "compare", "Matrix products of f32 in turns: ours beside those of other libraries");
+        "compare", "Matrix products of f32: ours and those of other libraries, alternately");
     command->add_option("--on", options->on, "Device to measure")
         ->type_name("DEVICE")
         ->capture_default_str();
@@ -178,6 +181,7 @@ void add_compare(CLI::App& bench, int& status) {
         "The BLAS device is there if Heddle was built with a BLAS library, and oneDNN beside it\n"
         "if that was installed.");
     options->common.add_options(*command, false);
+    options->common.add_median(*command);
     command->callback(
         [options, &status] { status = report_outcome("bench compare", run(*options)); });
 }

@@ -1,21 +1,16 @@
 #include "bench/content.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <random>
 
 #include "ggml-backend.h"
 #include "heddle/heddle.h"
+#include "weight_types.hpp"
 
 namespace heddle::tool::bench {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< bytes written at a time
-
-std::string lower(std::string text) {
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-    return text;
-}
 
 /// Writes `piece`, which is made of whole elements, over and over.
 void write_repeatedly(ggml_tensor* tensor, const std::vector<std::byte>& piece) {
@@ -38,16 +33,16 @@ void write_numbers(ggml_tensor* tensor, const Content& content) {
 
 }  // namespace
 
-Result<ggml_type> find_type(const std::string& name) {
-    std::string known;
+std::vector<ggml_type> measured_types() {
+    std::vector<ggml_type> types;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);
-        if (ggml_blck_size(type) == 0 || ggml_type_name(type) == nullptr) continue;
-        if (lower(ggml_type_name(type)) == lower(name)) return type;
-        known += (known.empty() ? "" : ", ") + std::string(ggml_type_name(type));
+        if (ggml_blck_size(type) != 0 && ggml_type_name(type) != nullptr) types.push_back(type);
     }
-    return failure(Errc::not_found, "no type is called '", name, "'; there are ", known);
+    return types;
 }
+
+Result<ggml_type> find_type(const std::string& name) { return type_named(name, measured_types()); }
 
 Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns, std::int64_t rows,
                                             float most) {

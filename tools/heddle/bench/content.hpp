@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ Result<std::vector<std::byte>> encoded_rows(ggml_type type, std::int64_t columns
 
 /// Fills a tensor that has memory.
 Result<> fill(ggml_tensor* tensor, const Content& content);
+
+/// All types that tensors can be filled in.
+std::vector<ggml_type> measured_types();
 
 /// The type of that name, without regard to case; "Q4_0" and "q4_0" are the same.
 Result<ggml_type> find_type(const std::string& name);

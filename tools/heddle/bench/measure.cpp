@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "interrupt.hpp"
+
 namespace heddle::tool::bench {
 
 double now() {
@@ -21,7 +23,7 @@ Result<Seconds> measure(const Effort& effort, const std::function<Result<>()>& b
     const double begin = now();
     for (double last = begin; last - begin < effort.seconds ||
                               times.size() < static_cast<std::size_t>(effort.least_runs);) {
-        if (times.size() == kMostRuns) break;
+        if (times.size() == kMostRuns || (is_interrupted() && !times.empty())) break;
         HEDDLE_TRY(body());
         const double end = now();
         times.push_back(end - last);

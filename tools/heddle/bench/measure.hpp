@@ -26,7 +26,8 @@ struct Seconds {
 
 double now();  ///< seconds, of a clock that never goes back
 
-/// Runs `body` again and again. The first run, which finds nothing prepared, does not count.
+/// Runs `body` again and again. The first run, which finds nothing prepared, does not count. After
+/// Ctrl-C one run that counts is enough.
 Result<Seconds> measure(const Effort& effort, const std::function<Result<>()>& body);
 
 /// Seconds from the moment when the first of so many threads begins `body(thread)` until all are

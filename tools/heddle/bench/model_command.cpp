@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 #include "bench/ceilings.hpp"
 #include "bench/commands.hpp"
+#include "bench/device_ceilings.hpp"
 #include "bench/measure.hpp"
 #include "bench/output.hpp"
 #include "bench/synthetic.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
+#include "interrupt.hpp"
 #include "model/generator.hpp"
 #include "model/placement_text.hpp"
 #include "number_checks.hpp"
@@ -68,25 +71,36 @@ public:
             types = {"Q4_0"};
         }
         Progress progress("measuring", types.size() * options_.common.thread_counts().size());
+        const auto name_of = [&](const std::string& type) {
+            return options_.file.empty() ? options_.shape + " " + type
+                                         : std::filesystem::path(options_.file).filename().string();
+        };
+        std::string longest;
         for (const std::string& type : types) {
+            if (name_of(type).size() > longest.size()) longest = name_of(type);
+        }
+        options_.common.output.start(report_, {longest});
+        for (const std::string& type : types) {
+            if (is_interrupted()) break;
             if (!options_.file.empty()) {
-                const std::string name = std::filesystem::path(options_.file).filename().string();
-                HEDDLE_TRY(measure_file(options_.file, name, progress));
+                HEDDLE_TRY(measure_file(options_.file, name_of(type), progress));
                 continue;
             }
             HEDDLE_TRY_ASSIGN(const SyntheticModel model,
                               SyntheticModel::make(options_.shape, type));
-            HEDDLE_TRY(measure_file(model.path(), options_.shape + " " + type, progress));
+            HEDDLE_TRY(measure_file(model.path(), name_of(type), progress));
         }
         add_figures();
         return ok();
     }
-    const Report& report() const { return report_; }
+    Report& report() { return report_; }
 
 private:
     Result<> measure_file(const std::string& path, const std::string& name, Progress& progress) {
         HEDDLE_TRY_ASSIGN(DeviceChoice devices, choose_devices(options_.devices, {}));
+        HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(path));
         for (const int threads : options_.common.thread_counts()) {
+            if (is_interrupted()) break;
             progress.step(name);
             const Generator::Options setting{.rooms = devices.rooms,
                                              .helpers = devices.helpers,
@@ -97,10 +111,23 @@ private:
                                              .on_tensor = {},
                                              .mapped = options_.mapped,
                                              .no_fusion = options_.no_fusion};
-            HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(path, setting));
+            HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(file, setting));
             is_host_ = devices.rooms.size() == generator->left_out().size();
+            if (!is_host_ && devices.rooms.size() == 1 && !device_) {
+                HEDDLE_TRY(measure_device(devices.rooms.front().device.name()));
+            }
             HEDDLE_TRY(measure_model(*generator, name, threads));
         }
+        return ok();
+    }
+
+    /// What the one device that has layers can do at most.
+    Result<> measure_device(const std::string& name) {
+        HEDDLE_TRY_ASSIGN(const Target target, Target::open(name));
+        DeviceCeilings ceilings(target, options_.common.quick);
+        HEDDLE_TRY_ASSIGN(const double peak, ceilings.product());
+        HEDDLE_TRY_ASSIGN(const double memory, ceilings.memory());
+        device_ = {name, peak, memory, ceilings.memory_bytes()};
         return ok();
     }
 
@@ -175,19 +202,28 @@ private:
                           Generator::describe(generator.model(), 1, prompt_ + tokens_ / 2));
         const double flops = work_of(reading.graph.c()).flops;
         const double bytes = bytes_per_token(writing.graph.c());
-        const double ideal = decode.memory / bytes;
-        // What other devices can do at most is not known.
-        const auto on_host = [&](double value) {
-            return is_host_ ? Report::Value(value) : Report::Value();
+        const double peak = is_host_ ? ceilings_.peak_f32(threads) : device_ ? device_->peak : 0;
+        const double memory = is_host_ ? decode.memory : device_ ? device_->memory : 0;
+        const double ideal = memory / bytes;
+        // What several devices can do together at most is not known.
+        const auto if_known = [](double ceiling, double value) {
+            return ceiling > 0 ? Report::Value(value) : Report::Value();
         };
         report_.add({name, std::int64_t{threads}, static_cast<double>(prompt_) / prefill,
-                     flops / prefill, on_host(flops / prefill / ceilings_.peak_f32(threads)),
-                     1 / decode.seconds, bytes, on_host(ideal), on_host(1 / decode.seconds / ideal),
+                     flops / prefill, if_known(peak, flops / prefill / peak), 1 / decode.seconds,
+                     bytes, if_known(memory, ideal), if_known(memory, 1 / decode.seconds / ideal),
                      where_text(generator)});
         return ok();
     }
 
     void add_figures() {
+        if (device_) {
+            const int threads = options_.common.thread_counts().back();
+            report_.add_figure("P, product of f16 on " + device_->name, threads,
+                               device_->peak * 1e-9, "GFLOP/s");
+            report_.add_figure("B, copy " + bytes_text(device_->bytes) + " on " + device_->name,
+                               threads, device_->memory * 1e-9, "GB/s");
+        }
         for (const int threads : options_.common.thread_counts()) {
             report_.add_figure("P, multiply-add f32", threads, ceilings_.peak_f32(threads) * 1e-9,
                                "GFLOP/s");
@@ -198,11 +234,25 @@ private:
         }
         report_.add_note(fmt::format(
             "prefill of {} tokens; ideal is B over the bytes that one more token needs", prompt_));
+        report_.explain_above_one(
+            "prefill_share",
+            "of P above 1: weights in blocks are multiplied by instructions for 8-bit integers, "
+            "which do more at a time than the multiply-adds of f32 that P counts");
+        report_.explain_above_one(
+            "decode_share",
+            "of ideal above 1: caches hold a part of the weights, which is then not read from "
+            "memory for each token");
     }
 
     const ModelOptions& options_;
     std::int64_t prompt_, tokens_;
     bool is_host_ = true;  ///< all layers are the processor's
+    struct DeviceLimits {
+        std::string name;
+        double peak, memory;  ///< operations and bytes per second
+        std::size_t bytes;    ///< that were copied
+    };
+    std::optional<DeviceLimits> device_;
     Ceilings ceilings_;
     Report report_{"model",
                    {{"model", "model", 0, 1, true},
@@ -247,10 +297,10 @@ void add_model(CLI::App& bench, int& status) {
         ->delimiter(',')
         ->allow_extra_args(false)
         ->excludes(file);
-    command->add_option("--prompt", options->prompt, "Tokens of the prompt")
+    command->add_option("--prompt-tokens", options->prompt, "Tokens of the prompt")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
-    command->add_option("-n,--tokens", options->tokens, "Tokens to go on for")
+    command->add_option("-n,--tokens", options->tokens, "Tokens to generate")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{2}, std::int64_t{1} << 20));
     command->add_option("-d,--device", options->devices, "Devices for the layers")
@@ -262,6 +312,7 @@ void add_model(CLI::App& bench, int& status) {
     command->add_flag("--mapped", options->mapped,
                       "Leave weights in the mapped file: starts sooner, runs slower");
     options->common.add_options(*command, false);
+    options->common.add_median(*command);
     command->callback(
         [options, &status] { status = report_outcome("bench model", run(*options)); });
 }

@@ -1,112 +1,21 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
-#include <iterator>
-#include <set>
 
 #include "bench/ceilings.hpp"
 #include "bench/commands.hpp"
+#include "bench/device_ceilings.hpp"
 #include "bench/measure.hpp"
+#include "bench/op_choice.hpp"
 #include "bench/output.hpp"
 #include "bench/workload.hpp"
 #include "console.hpp"
+#include "interrupt.hpp"
 #include "model/weight_memory.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
 namespace {
-
-struct OpsOptions {
-    Common common;
-    std::vector<std::string> names, types;
-    std::string device = "CPU", instruction_set = "best";
-    std::string shapes;  ///< empty: of language models, or of those that have the op
-    bool all = false, repacked = false;
-};
-
-constexpr const char* kEveryModel = "all";
-
-Result<std::vector<ggml_type>> types_of(const std::vector<std::string>& names) {
-    std::vector<ggml_type> types;
-    for (const std::string& name : names) {
-        if (name == "all") {
-            for (int i = 0; i < GGML_TYPE_COUNT; ++i) types.push_back(static_cast<ggml_type>(i));
-            // No weights have these; the last two hold what products are computed from.
-            std::erase_if(types, [](ggml_type type) {
-                return ggml_blck_size(type) == 0 || type == GGML_TYPE_Q8_1 ||
-                       type == GGML_TYPE_Q8_K ||
-                       (!ggml_is_quantized(type) && type != GGML_TYPE_F32 &&
-                        type != GGML_TYPE_F16 && type != GGML_TYPE_BF16);
-            });
-            continue;
-        }
-        HEDDLE_TRY_ASSIGN(const ggml_type type, find_type(name));
-        types.push_back(type);
-    }
-    return types;
-}
-
-/// The cases of all ops, for each model that `shapes` names.
-std::vector<Case> cases_of_models(const std::string& shapes, const std::vector<ggml_type>& types,
-                                  bool quick) {
-    std::vector<Case> cases;
-    for (const char* model : kModels) {
-        if (shapes != model && shapes != kEveryModel) continue;
-        std::ranges::move(all_cases({model, types, quick}), std::back_inserter(cases));
-    }
-    return cases;
-}
-
-std::set<std::string> ops_of(const std::string& shapes) {
-    std::set<std::string> ops;
-    for (const Case& each : cases_of_models(shapes, {}, true)) ops.insert(each.op);
-    return ops;
-}
-
-/// The names as cases have them. Fails if a name is none of `known`.
-Result<std::set<std::string>> find_ops(const std::vector<std::string>& names,
-                                       const std::set<std::string>& known) {
-    std::set<std::string> found;
-    for (const std::string& name : names) {
-        std::string upper = name;
-        std::ranges::transform(upper, upper.begin(),
-                               [](unsigned char c) { return std::toupper(c); });
-        if (known.contains(upper)) {
-            found.insert(upper);
-            continue;
-        }
-        std::string list;
-        for (const std::string& op : known) list += (list.empty() ? "" : ", ") + op;
-        return failure(Errc::not_found, "no op '", name, "' among those that are measured: ", list);
-    }
-    return found;
-}
-
-/// The cases of the ops that are asked for; if none is, of those that matter most, or of all.
-Result<std::vector<Case>> cases_for(const OpsOptions& options) {
-    std::vector<std::string> type_names = options.types;
-    if (options.all && type_names.empty()) type_names = {"all"};
-    HEDDLE_TRY_ASSIGN(const auto types, types_of(type_names));
-    const bool quick = options.common.quick;
-    const bool any_model = options.shapes.empty();
-    const std::string shapes = any_model ? kModels.front() : options.shapes;
-    HEDDLE_TRY_ASSIGN(const auto wanted,
-                      find_ops(options.names, ops_of(any_model ? kEveryModel : shapes)));
-    std::vector<Case> cases = cases_of_models(shapes, types, quick);
-    if (any_model && !wanted.empty()) {
-        // Ops that language models lack, at the shapes of those that have them.
-        const std::set<std::string> common = ops_of(shapes);
-        for (Case& each : cases_of_models(kEveryModel, types, quick)) {
-            if (!common.contains(each.op)) cases.push_back(std::move(each));
-        }
-    }
-    std::erase_if(cases, [&](const Case& each) {
-        return wanted.empty() ? !each.usual && !options.all : !wanted.contains(each.op);
-    });
-    if (cases.empty()) return failure(Errc::not_found, "no op is measured with these types");
-    return cases;
-}
 
 /// What is known of a case once it has run.
 struct Measured {
@@ -134,21 +43,32 @@ public:
           weights_in_(weights_in),
           counts_(options.common.thread_counts()),
           ceilings_(options.common.quick, memory_to_use(options.common.quick)),
+          device_ceilings_(target, options.common.quick),
           // What works in the processor's memory is compared with the processor.
-          is_host_(ggml_backend_buft_is_host(ggml_backend_dev_buffer_type(target.device()))) {
-        if (!target.set_threads(1)) counts_ = {counts_.back()};
+          is_host_(ggml_backend_buft_is_host(target.device().buffer_type())) {
+        if (!target.stream().set_threads(1)) counts_ = {counts_.back()};
     }
 
     Result<> run(const std::vector<Case>& cases) {
         Progress progress("measuring", cases.size() * counts_.size());
-        for (const Case& each : cases) HEDDLE_TRY(measure_case(each, progress));
+        options_.common.output.start(report_, widest(cases));
+        for (const Case& each : cases) {
+            if (is_interrupted()) break;
+            HEDDLE_TRY(measure_case(each, progress));
+        }
+        if (is_interrupted() && measured_.empty()) return ok();
         if (declined_ == cases.size()) {
             return failure(Errc::unsupported, target_.name(), " declines all ", cases.size(),
                            " cases that are asked for");
         }
         // Only now are the ceilings the best that were ever seen.
-        if (is_host_) add_ceilings();
-        for (const Measured& each : measured_) add_row(each);
+        if (is_host_) {
+            add_ceilings();
+        } else {
+            HEDDLE_TRY(add_device_ceilings());
+        }
+        for (const Measured& each : measured_) HEDDLE_TRY(add_row(each));
+        explain_shares();
         if (declined_ > 0) {
             report_.add_note(fmt::format("{} of {} cases are declined by {}", declined_,
                                          cases.size(), target_.name()));
@@ -162,7 +82,7 @@ public:
         return ok();
     }
 
-    const Report& report() const { return report_; }
+    Report& report() { return report_; }
     const Roofline& roofline() const { return roofline_; }
 
 private:
@@ -180,6 +100,16 @@ private:
         }
     }
 
+    Result<> add_device_ceilings() {
+        HEDDLE_TRY_ASSIGN(const double peak, device_ceilings_.product());
+        HEDDLE_TRY_ASSIGN(const double memory, device_ceilings_.memory());
+        roofline_.roofs.push_back({counts_.back(), peak, memory});
+        report_.add_figure("P, product of f16", counts_.back(), peak * 1e-9, "GFLOP/s");
+        report_.add_figure("B, copy " + bytes_text(device_ceilings_.memory_bytes()), counts_.back(),
+                           memory * 1e-9, "GB/s");
+        return ok();
+    }
+
     Result<> measure_case(const Case& what, Progress& progress) {
         // A little more than what the ceiling was measured with.
         const std::size_t memory = ceilings_.memory_bytes() / 16 * 17;
@@ -190,9 +120,10 @@ private:
                                      : std::min(weights_, workload.weight_bytes());
         }
         for (const int threads : counts_) {
+            if (is_interrupted()) break;
             progress.step(what.op + " " + what.type);
             if (workload.is_declined()) continue;
-            target_.set_threads(threads);
+            target_.stream().set_threads(threads);
             const double before = measure_memory(what, workload.work(), threads);
             HEDDLE_TRY_ASSIGN(Seconds seconds, measure(Effort::of(options_.common.quick),
                                                        [&] { return workload.run(); }));
@@ -202,6 +133,8 @@ private:
             measured_.push_back(
                 {&what, threads, seconds, workload.work(), std::max(before, after)});
             if (is_host_) measure_ceilings(measured_.back());
+            HEDDLE_TRY_ASSIGN(const auto row, row_of(measured_.back()));
+            report_.preview(row);
         }
         return ok();
     }
@@ -234,8 +167,23 @@ private:
         }
     }
 
+    /// Of a device with memory of its own.
+    Result<Limit> device_limit_of(const Measured& measured) {
+        const bool by_median = options_.common.by_median;
+        HEDDLE_TRY_ASSIGN(const double peak, device_ceilings_.product());
+        HEDDLE_TRY_ASSIGN(const double copy, measured.what->from_memory
+                                                 ? device_ceilings_.memory()
+                                                 : device_ceilings_.copy(bytes_read(measured)));
+        const Work& work = measured.work;
+        const bool is_product = !measured.what->beside_copy && !measured.what->from_memory;
+        if (is_product && work.flops * copy > work.bytes * peak && peak > 0) {
+            return Limit{measured.flops(by_median) / peak, "P"};
+        }
+        if (copy == 0) return Limit{};
+        return Limit{measured.bytes(by_median) / copy, measured.what->from_memory ? "B" : "copy"};
+    }
+
     Limit limit_of(const Measured& measured) {
-        if (!is_host_) return {};
         const bool by_median = options_.common.by_median;
         const double bytes = measured.bytes(by_median), flops = measured.flops(by_median);
         const int threads = measured.threads;
@@ -255,20 +203,70 @@ private:
         return {bytes / memory, measured.what->from_memory ? "B" : "read"};
     }
 
-    void add_row(const Measured& measured) {
+    /// The widest words of each column.
+    static std::vector<std::string> widest(const std::vector<Case>& cases) {
+        std::vector<std::string> words(3);
+        const auto keep = [](std::string& longest, const std::string& word) {
+            if (word.size() > longest.size()) longest = word;
+        };
+        for (const Case& each : cases) {
+            keep(words[0], each.op);
+            keep(words[1], each.type);
+            keep(words[2], each.shape);
+        }
+        return words;
+    }
+
+    void explain_shares() {
+        if (!is_host_) return;
+        const std::size_t of = 9;
+        const auto is_of_peak = [](const std::vector<Report::Value>& row) {
+            return std::get<std::string>(row[of]) == "P";
+        };
+        report_.explain_above_one(
+            "share",
+            "shares of P above 1: weights in blocks are multiplied by instructions for 8-bit "
+            "integers, which do more at a time than the multiply-adds of f32 that P counts",
+            is_of_peak);
+        report_.explain_above_one(
+            "share",
+            "shares of B, read and copy above 1: caches held more of the operands than of the "
+            "ceiling's array, or memory gave less when the ceiling was measured",
+            [&](const std::vector<Report::Value>& row) { return !is_of_peak(row); });
+    }
+
+    Result<std::vector<Report::Value>> row_of(const Measured& measured) {
         const Case& what = *measured.what;
         const bool by_median = options_.common.by_median;
-        const Limit limit = limit_of(measured);
+        Limit limit;
+        if (is_host_) {
+            limit = limit_of(measured);
+        } else {
+            HEDDLE_TRY_ASSIGN(limit, device_limit_of(measured));
+        }
         const double flops = measured.flops(by_median);
         const Report::Value none;
-        report_.add({what.op, what.type, what.shape, std::int64_t{measured.threads},
-                     measured.seconds.best, measured.seconds.median,
-                     flops > 0 ? Report::Value(flops) : none, measured.bytes(by_median),
-                     limit.of.empty() ? none : Report::Value(limit.share),
-                     limit.of.empty() ? none : Report::Value(limit.of)});
-        if (measured.threads != counts_.back() || flops == 0) return;
+        return std::vector<Report::Value>{what.op,
+                                          what.type,
+                                          what.shape,
+                                          std::int64_t{measured.threads},
+                                          measured.seconds.best,
+                                          measured.seconds.median,
+                                          flops > 0 ? Report::Value(flops) : none,
+                                          measured.bytes(by_median),
+                                          limit.of.empty() ? none : Report::Value(limit.share),
+                                          limit.of.empty() ? none : Report::Value(limit.of)};
+    }
+
+    Result<> add_row(const Measured& measured) {
+        const Case& what = *measured.what;
+        const double flops = measured.flops(options_.common.by_median);
+        HEDDLE_TRY_ASSIGN(std::vector<Report::Value> row, row_of(measured));
+        report_.add(std::move(row));
+        if (measured.threads != counts_.back() || flops == 0) return ok();
         roofline_.points.push_back({what.op + " " + what.type + " " + what.shape,
                                     measured.work.flops / measured.work.bytes, flops});
+        return ok();
     }
 
     const OpsOptions& options_;
@@ -276,6 +274,7 @@ private:
     ggml_backend_buffer_type_t weights_in_;  ///< null: where everything else is
     std::vector<int> counts_;
     Ceilings ceilings_;
+    DeviceCeilings device_ceilings_;
     bool is_host_;
     std::size_t declined_ = 0, weights_ = 0;
     std::vector<Measured> measured_;
@@ -334,9 +333,11 @@ void add_ops(CLI::App& bench, int& status) {
     command->footer(
         "'share' compares with P (multiply-adds in registers), B (reading memory), read (reading\n"
         "as many bytes, which caches may hold) or, for ops that only pass over their operands,\n"
-        "with a plain copy of as many bytes.\n"
+        "with a plain copy of as many bytes. On a device with memory of its own P is a product of\n"
+        "large f16 matrices, and B a copy of 1 GiB.\n"
         "Products of few columns read other weights each time, more than 1 GiB of them.");
     options->common.add_options(*command, true);
+    options->common.add_median(*command);
     command->callback([options, &status] { status = report_outcome("bench ops", run(*options)); });
 }
 

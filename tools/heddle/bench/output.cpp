@@ -7,6 +7,7 @@
 
 #include "console.hpp"
 #include "heddle/heddle.hpp"
+#include "interrupt.hpp"
 #include "json_text.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
@@ -22,13 +23,13 @@ void Output::add_options(CLI::App& command, bool with_picture) {
 }
 
 Result<> Output::check() const {
-    for (const std::string& path : {svg, html}) {
-        if (!path.empty()) HEDDLE_TRY(WholeFile::check(path));
-    }
-    return ok();
+    watch_interrupts();
+    return check_output_files({svg, html});
 }
 
-Result<> Output::show(const Report& report, const Roofline& roofline) const {
+Result<> Output::show(Report& report, const Roofline& roofline) const {
+    const bool is_stopped = take_interrupt();
+    if (is_stopped) report.add_note("stopped by Ctrl-C: not all was measured");
     if (!svg.empty()) HEDDLE_TRY(write_file(svg, roofline.svg()));
     if (!html.empty()) HEDDLE_TRY(write_file(html, roofline.html(report.html())));
     if (json) {
@@ -38,6 +39,7 @@ Result<> Output::show(const Report& report, const Roofline& roofline) const {
     } else {
         report.print_table();
     }
+    if (is_stopped) end_by_interrupt();
     return ok();
 }
 
@@ -47,8 +49,11 @@ void Common::add_options(CLI::App& command, bool with_picture) {
         ->allow_extra_args(false)
         ->check(whole_number(1, 4096));
     command.add_flag("--quick", quick, "Seconds instead of minutes: small shapes, few runs");
-    command.add_flag("--median", by_median, "Rate by median runs instead of best ones");
     output.add_options(command, with_picture);
+}
+
+void Common::add_median(CLI::App& command) {
+    command.add_flag("--median", by_median, "Rate by median runs instead of best ones");
 }
 
 std::vector<int> Common::thread_counts() const {

@@ -17,11 +17,17 @@ struct Output {
 
     void add_options(CLI::App& command, bool with_picture);
 
-    /// Fails if a picture could not be written: to be known before hours have gone by.
+    /// Fails if a picture could not be written: to be known before hours have gone by. From now on
+    /// Ctrl-C ends the measurements, not what is told of them.
     Result<> check() const;
 
-    /// Writes the pictures, then prints.
-    Result<> show(const Report& report, const Roofline& roofline = {}) const;
+    /// Rows of a table are printed as they come.
+    void start(Report& report, std::vector<std::string> widest = {}) const {
+        if (!json && !csv) report.print_as_they_come(std::move(widest));
+    }
+
+    /// Writes the pictures, then prints. After Ctrl-C the program ends.
+    Result<> show(Report& report, const Roofline& roofline = {}) const;
 };
 
 /// Options that all benchmarks have.
@@ -31,6 +37,7 @@ struct Common {
     bool quick = false, by_median = false;
 
     void add_options(CLI::App& command, bool with_picture);
+    void add_median(CLI::App& command);  ///< for those that run the same thing several times
     std::vector<int> thread_counts() const;
 };
 

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 namespace heddle::tool::bench {
 namespace {
@@ -141,15 +143,33 @@ private:
             const Place label = room_near(at);
             ++number;
             if (std::hypot(label.x - at.x, label.y - at.y) > 14) line(at, label, "leader");
+            const std::string_view color = color_of(point);
             out_ += fmt::format(
-                R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}</title></circle>)"
+                R"(<circle class="dot" style="fill:{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {:.1f} GFLOP/s</title></circle>)"
                 "\n",
-                at.x, at.y, escaped(point.label));
+                color, at.x, at.y, escaped(point.label), point.flops_per_second * 1e-9);
+            out_ += fmt::format(
+                R"(<circle class="dot" style="fill:{}" cx="{:.1f}" cy="{:.1f}" r="3.5"/>)"
+                "\n",
+                color, kListLeft - 4, list_y - 4);
             text(label.x, label.y + 3.5, "number", std::to_string(number), "middle");
             text(kListLeft + 18, list_y, "number", std::to_string(number), "end");
             text(kListLeft + 26, list_y, "entry", point.label);
             list_y += kLine;
         }
+    }
+
+    /// One for each op and type, as far as there are colours.
+    std::string_view color_of(const Roofline::Point& point) {
+        static constexpr std::array<std::string_view, 10> kColors{
+            "#d9822b", "#2f7d6d", "#3f6fb5", "#8a5aa8", "#b0476b",
+            "#a8823a", "#4c7f3f", "#5b6b7c", "#7a5c48", "#3b8399"};
+        const std::size_t op = point.label.find(' ');
+        const std::string kind =
+            point.label.substr(0, op == std::string::npos ? op : point.label.find(' ', op + 1));
+        auto found = std::ranges::find(kinds_, kind);
+        if (found == kinds_.end()) found = kinds_.insert(kinds_.end(), kind);
+        return kColors[static_cast<std::size_t>(found - kinds_.begin()) % kColors.size()];
     }
 
     /// The nearest place for a number that touches no dot and no other number.
@@ -193,6 +213,7 @@ text { font: 12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #23272
     const Roofline& data_;
     Axis intensity_, speed_;
     std::vector<Place> taken_;
+    std::vector<std::string> kinds_;  ///< ops and types that have a colour
     std::string out_;
 };
 

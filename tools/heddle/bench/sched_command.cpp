@@ -9,6 +9,7 @@
 #include "bench/sched_graphs.hpp"
 #include "console.hpp"
 #include "heddle/heddle.hpp"
+#include "interrupt.hpp"
 #include "outcome.hpp"
 
 namespace heddle::tool::bench {
@@ -124,10 +125,12 @@ Result<Times> measure_scheduling(const Machine& machine, std::size_t capacity, i
 
 class SchedBench {
 public:
-    explicit SchedBench(bool quick) : quick_(quick) {}
+    explicit SchedBench(const SchedOptions& options)
+        : quick_(options.quick), output_(options.output) {}
 
     Result<> run() {
         Progress progress("measuring", kinds_.size() * 2 * sizes().size() + 4);
+        output_.start(report_, {"transformer", "2 SIM, CPU"});
         for (const auto& [name, devices] : kinds_) {
             if (!devices.empty() && !Device::find(devices)) {
                 report_.add_note(name +
@@ -137,6 +140,7 @@ public:
             for (const bool transformer : {false, true}) {
                 Times smallest;
                 for (const int nodes : sizes()) {
+                    if (is_interrupted()) return ok();
                     progress.step(name);
                     HEDDLE_TRY_ASSIGN(const Times times, transformer
                                                              ? on_transformer(devices, nodes)
@@ -148,7 +152,7 @@ public:
         }
         return submission(progress);
     }
-    const Report& report() const { return report_; }
+    Report& report() { return report_; }
 
 private:
     std::vector<int> sizes() const {
@@ -185,6 +189,7 @@ private:
         Arena arena(kNodes + 64, kNodes + 64);
         double together = 0;
         for (const int length : {kNodes, 10, 2, 1}) {
+            if (is_interrupted()) break;
             progress.step("submission");
             arena.clear();
             ggml_cgraph* graph = build_chain(arena, kNodes);
@@ -237,6 +242,7 @@ private:
     }
 
     bool quick_;
+    const Output& output_;
     std::vector<std::pair<std::string, std::string>> kinds_{{"CPU", ""},
                                                             {"2 SIM, CPU", "sim:devices=2,mem=4G"}};
     Report report_{"sched",
@@ -254,7 +260,8 @@ private:
 };
 
 Result<> run(const SchedOptions& options) {
-    SchedBench bench(options.quick);
+    HEDDLE_TRY(options.output.check());
+    SchedBench bench(options);
     HEDDLE_TRY(bench.run());
     return options.output.show(bench.report());
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -18,6 +19,7 @@
 #include "bench/content.hpp"
 #include "ggml-cpp.h"
 #include "gguf.h"
+#include "weight_types.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -43,33 +45,6 @@ Result<Dimensions> find_shape(const std::string& name) {
     return failure(Errc::not_found, "no shape is called '", name, "'; there are ",
                    SyntheticModel::shapes());
 }
-
-/// Which weights have which type.
-class Types {
-public:
-    static Result<Types> find(const std::string& name) {
-        if (name == "Q4_K_M" || name == "q4_k_m") return Types(GGML_TYPE_Q4_K, true);
-        auto type = find_type(name);
-        if (!type) return std::move(type).error();
-        return Types(*type, false);
-    }
-
-    /// The mixture gives more bits to the output, and in half of the layers to values and to what
-    /// leaves the network.
-    ggml_type of(const std::string& weight, std::int64_t layer, std::int64_t layers) const {
-        if (!mixed_) return type_;
-        const bool is_sensitive = weight == "attn_v" || weight == "ffn_down";
-        const bool has_more =
-            layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
-        return weight == "output" || (is_sensitive && has_more) ? GGML_TYPE_Q6_K : type_;
-    }
-
-private:
-    Types(ggml_type type, bool mixed) : type_(type), mixed_(mixed) {}
-
-    ggml_type type_;
-    bool mixed_;
-};
 
 void add_metadata(gguf_context* file, const Dimensions& shape) {
     const auto number = [&](const char* key, std::int64_t value) {
@@ -103,7 +78,7 @@ void add_metadata(gguf_context* file, const Dimensions& shape) {
 
 /// Describes all weights, which `context` keeps.
 void add_weights(gguf_context* file, ggml_context* context, const Dimensions& shape,
-                 const Types& types) {
+                 const WeightTypes& types) {
     const auto add = [&](const std::string& name, ggml_type type, std::int64_t columns,
                          std::int64_t rows) {
         ggml_tensor* tensor = ggml_new_tensor_2d(context, type, columns, rows);
@@ -113,13 +88,15 @@ void add_weights(gguf_context* file, ggml_context* context, const Dimensions& sh
     };
     const std::int64_t kv_width = shape.width / shape.heads * shape.kv_heads;
     const std::int64_t w = shape.width, h = shape.hidden, n = shape.layers;
-    add("token_embd.weight", types.of(shape.tied ? "output" : "token_embd", 0, n), w, shape.words);
+    add("token_embd.weight", types.of(shape.tied ? "output.weight" : "token_embd.weight", n), w,
+        shape.words);
     add("output_norm.weight", GGML_TYPE_F32, w, 1);
-    if (!shape.tied) add("output.weight", types.of("output", 0, n), w, shape.words);
+    if (!shape.tied) add("output.weight", types.of("output.weight", n), w, shape.words);
     for (std::int64_t i = 0; i < n; ++i) {
         const std::string layer = "blk." + std::to_string(i) + ".";
         const auto matrix = [&](const char* name, std::int64_t columns, std::int64_t rows) {
-            add(layer + name + ".weight", types.of(name, i, n), columns, rows);
+            const std::string weight = layer + name + ".weight";
+            add(weight, types.of(weight, n), columns, rows);
         };
         add(layer + "attn_norm.weight", GGML_TYPE_F32, w, 1);
         matrix("attn_q", w, w);
@@ -207,14 +184,14 @@ std::string SyntheticModel::shapes() {
 Result<SyntheticModel> SyntheticModel::make(const std::string& shape_name,
                                             const std::string& type_name) {
     HEDDLE_TRY_ASSIGN(const Dimensions shape, find_shape(shape_name));
-    HEDDLE_TRY_ASSIGN(const Types types, Types::find(type_name));
+    HEDDLE_TRY_ASSIGN(const WeightTypes types, WeightTypes::find(type_name, measured_types()));
     const auto count = static_cast<std::size_t>(shape.layers) * 9 + 8;
     const ggml_context_ptr context(ggml_init(
         {.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
     const gguf_context_ptr model(gguf_init_empty());
     add_metadata(model.get(), shape);
     for (const std::int64_t columns : {shape.width, shape.hidden}) {
-        const ggml_type type = types.of("", 0, shape.layers);
+        const ggml_type type = types.main();
         if (columns % ggml_blck_size(type) == 0) continue;
         return invalid("rows of ", columns, " elements, which the shape ", shape.name,
                        " has, cannot be of type ", ggml_type_name(type), ", whose blocks have ",

@@ -4,6 +4,7 @@
 
 #include "ggml-backend.h"
 #include "heddle/heddle.h"
+#include "interrupt.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -76,7 +77,7 @@ bool has_memory_of_its_own(const ggml_tensor* tensor) { return tensor->view_src 
 
 Result<Workload> Workload::make(const Case& what, const Target& target, std::size_t memory_bytes,
                                 ggml_backend_buffer_type_t weights_in) {
-    Workload made(target.stream());
+    Workload made(target.stream().c());
     if (auto built = made.build(what, target, memory_bytes, weights_in); !built) {
         return std::move(built).error().within(what.op + " " + what.type + " " + what.shape);
     }
@@ -131,13 +132,16 @@ Result<> Workload::build(const Case& what, const Target& target, std::size_t mem
         weights_in != nullptr ? ggml_backend_buft_alloc_buffer(weights_in, 0) : nullptr);
     pretend_in(nowhere.get(), inputs);
     declined_ = !std::ranges::all_of(nodes(), [&](const ggml_tensor* node) {
-        return ggml_backend_dev_supports_op(target.device(), node);
+        return ggml_backend_dev_supports_op(target.device().c(), node);
     });
     pretend_in(nullptr, inputs);
     if (declined_) return ok();
     if (weights_in != nullptr) HEDDLE_TRY(place_weights(inputs, weights_in));
     HEDDLE_TRY(place_others(inputs));
-    for (const Inputs::Leaf& leaf : inputs.leaves()) HEDDLE_TRY(fill(leaf.tensor, leaf.content));
+    for (const Inputs::Leaf& leaf : inputs.leaves()) {
+        if (is_interrupted()) break;  // nothing is going to be measured
+        HEDDLE_TRY(fill(leaf.tensor, leaf.content));
+    }
     return ok();
 }
 

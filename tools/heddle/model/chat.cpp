@@ -1,108 +1,136 @@
 #include "model/chat.hpp"
 
+#include "jinja/template.hpp"
+#include "model/vocabulary.hpp"
+
 namespace heddle::tool {
 
-/// The words around what is said.
-struct ChatTemplate::Form {
-    std::string_view name;
-    std::string_view mark;  ///< what a template of this form contains
-    std::string_view before_system, after_system;
-    std::string_view before_user, after_user;  ///< the answer follows
-    std::string_view after_answer;             ///< the next user's words follow
-    bool system_is_inside = false;             ///< the first user's words, at their beginning
-};
-
-// The first whose mark is found is taken: marks of some occur in templates of others.
-const ChatTemplate::Form ChatTemplate::kForms[] = {
-    {"chatml", "<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n", "<|im_start|>user\n",
-     "<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>\n"},
-    {"llama3", "<|start_header_id|>", "<|start_header_id|>system<|end_header_id|>\n\n",
-     "<|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\n",
-     "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
-    {"phi3", "<|end|>", "<|system|>\n", "<|end|>\n", "<|user|>\n", "<|end|>\n<|assistant|>\n",
-     "<|end|>\n"},
-    {"zephyr", "<|user|>", "<|system|>\n", "</s>\n", "<|user|>\n", "</s>\n<|assistant|>\n",
-     "</s>\n"},
-    {"gemma", "<start_of_turn>", "", "\n\n", "<start_of_turn>user\n",
-     "<end_of_turn>\n<start_of_turn>model\n", "<end_of_turn>\n", true},
-    {"llama2", "<<SYS>>", "<<SYS>>\n", "\n<</SYS>>\n\n", "[INST] ", " [/INST]", " </s><s>", true},
-    {"mistral", "[INST]", "", "\n\n", "[INST] ", " [/INST]", "</s>", true},
+struct ChatTemplate::Parts {
+    jinja::Template made;
+    std::string bos, eos;
+    bool system_is_inside = false;  ///< the first user's words, where the template has no place
+    bool has_parts = false;         ///< a message is a list of parts, of which texts are one kind
 };
 
 namespace {
 
-/// Line ends stand in a template as they are, or as two characters.
-std::string with_line_ends(std::string_view source) {
-    std::string made;
-    for (std::size_t i = 0; i < source.size(); ++i) {
-        const bool escaped = source.substr(i, 2) == "\\n";
-        made += escaped ? '\n' : source[i];
-        if (escaped) ++i;
-    }
+using jinja::Value;
+using Role = ChatMessage::Role;
+
+/// Where a template has no place for a system message, the first user says it.
+std::vector<ChatMessage> without_system(std::span<const ChatMessage> messages) {
+    std::vector<ChatMessage> made(messages.begin(), messages.end());
+    if (made.size() < 2 || made.front().role != Role::system) return made;
+    made[1].text.insert(0, made.front().text + "\n\n");
+    made.erase(made.begin());
     return made;
 }
 
-/// A system message that `source` has in full. Elsewhere between the same words there is code: the
-/// end of the quotes, or a brace.
-std::string own_system(std::string_view source, std::string_view before, std::string_view after) {
-    const std::string text = with_line_ends(source);
-    for (std::size_t at = text.find(before); at != text.npos && !before.empty();
-         at = text.find(before, at + 1)) {
-        const std::size_t begin = at + before.size(), end = text.find(after, begin);
-        if (end == text.npos) break;
-        const std::string message = text.substr(begin, end - begin);
-        const char quote =
-            at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"') ? text[at - 1] : '{';
-        const bool is_code =
-            message.find(quote) != message.npos || message.find('{') != message.npos;
-        if (!message.empty() && !is_code) return message;
-    }
-    return {};
+Result<Value> entries(std::vector<std::pair<Value, Value>> entries) {
+    return Value::dictionary(std::move(entries));
 }
 
-/// Words of the template itself.
-Passage own(std::string_view words) { return {std::string(words), true}; }
+Result<Value> message_value(const ChatMessage& message, bool has_parts) {
+    Value content = jinja::said_text(message.text);
+    if (has_parts) {
+        HEDDLE_TRY_ASSIGN(Value part, entries({{jinja::own_text("type"), jinja::own_text("text")},
+                                               {jinja::own_text("text"), content}}));
+        HEDDLE_TRY_ASSIGN(content, Value::list({std::move(part)}));
+    }
+    return entries({{jinja::own_text("role"), jinja::own_text(std::string(name_of(message.role)))},
+                    {jinja::own_text("content"), std::move(content)}});
+}
+
+/// Parts that one says are together.
+Passages passages_of(const jinja::Text& text) {
+    Passages passages;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool own = text.origin(i) == jinja::Text::Origin::of_template;
+        if (passages.empty() || passages.back().of_template != own) passages.push_back({"", own});
+        passages.back().text += text.view()[i];
+    }
+    return passages;
+}
 
 }  // namespace
 
+std::string_view name_of(ChatMessage::Role role) {
+    return role == Role::system ? "system" : role == Role::user ? "user" : "assistant";
+}
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
 Result<ChatTemplate> ChatTemplate::of(const ModelFile& file) {
     HEDDLE_TRY_ASSIGN(const std::string source, file.text("tokenizer.chat_template"));
-    return of(source, file.path());
+    HEDDLE_TRY_ASSIGN(const Vocabulary words, Vocabulary::read(file));
+    const auto piece = [&](Token token) {
+        return token == kNoToken ? "" : words.pieces[static_cast<std::size_t>(token)];
+    };
+    return of(source, file.path(), piece(words.bos), piece(words.eos));
 }
 
-Result<ChatTemplate> ChatTemplate::of(std::string_view source, std::string_view whose) {
-    std::string known;
-    for (const Form& form : kForms) {
-        if (source.find(form.mark) != source.npos) {
-            return ChatTemplate(form, own_system(source, form.before_system, form.after_system));
+Result<ChatTemplate> ChatTemplate::of(std::string_view source, std::string_view whose,
+                                      std::string bos, std::string eos) {
+    const auto within = [&](Error error) {
+        error.code = Errc::unsupported;
+        return std::move(error).within(text(whose, ": its chat template cannot be used"));
+    };
+    auto made = jinja::Template::parse(source);
+    if (!made) return within(std::move(made).error());
+    ChatTemplate chat(
+        std::make_unique<Parts>(Parts{*std::move(made), std::move(bos), std::move(eos)}));
+    if (auto learned = chat.learn_ways(); !learned) return within(std::move(learned).error());
+    return chat;
+}
+
+/// What a template makes of a message can only be seen by asking it.
+Result<> ChatTemplate::learn_ways() {
+    constexpr const char* kSaid = "warp";
+    constexpr const char* kSystem = "weft";
+    const ChatMessage user{Role::user, kSaid}, system{Role::system, kSystem};
+    auto shown = shows(std::vector{user}, kSaid);
+    if (!shown || !*shown) {
+        parts_->has_parts = true;
+        auto in_parts = shows(std::vector{user}, kSaid);
+        if (!in_parts || !*in_parts) {
+            if (!shown) return std::move(shown).error();
+            return invalid("it leaves out what the user says");
         }
-        known.append(known.empty() ? "" : ", ").append(form.name);
     }
-    return failure(Errc::unsupported, whose, ": its chat template is none of ", known);
+    const auto has_system = shows(std::vector{system, user}, kSystem);
+    parts_->system_is_inside = !has_system || !*has_system;
+    return ok();
 }
 
-std::string_view ChatTemplate::name() const { return form_->name; }
-
-Passages ChatTemplate::first(std::string_view user, std::string_view system) const {
-    const Passage message =
-        system.empty() ? Passage{own_system_, true} : Passage{std::string(system), false};
-    Passages opening;
-    if (!message.text.empty()) {
-        opening = {own(form_->before_system), message, own(form_->after_system)};
+Result<bool> ChatTemplate::shows(std::span<const ChatMessage> messages,
+                                 std::string_view needle) const {
+    HEDDLE_TRY_ASSIGN(const Passages made, render(messages));
+    for (const Passage& passage : made) {
+        if (passage.text.find(needle) != std::string::npos) return true;
     }
-    Passages said{own(form_->before_user)};
-    said.insert(form_->system_is_inside ? said.end() : said.begin(), opening.begin(),
-                opening.end());
-    said.push_back({std::string(user)});
-    said.push_back(own(form_->after_user));
-    return said;
+    return false;
 }
 
-Passages ChatTemplate::next(std::string_view user) const {
-    return {own(form_->after_answer),
-            own(form_->before_user),
-            {std::string(user)},
-            own(form_->after_user)};
+Result<Passages> ChatTemplate::render(std::span<const ChatMessage> messages) const {
+    std::vector<Value> list;
+    std::vector<ChatMessage> merged;
+    if (parts_->system_is_inside) messages = merged = without_system(messages);
+    for (const ChatMessage& message : messages) {
+        HEDDLE_TRY_ASSIGN(Value value, message_value(message, parts_->has_parts));
+        list.push_back(std::move(value));
+    }
+    HEDDLE_TRY_ASSIGN(Value all, Value::list(std::move(list)));
+    HEDDLE_TRY_ASSIGN(const jinja::Text text,
+                      parts_->made.render({{"messages", std::move(all)},
+                                           {"add_generation_prompt", true},
+                                           {"bos_token", jinja::own_text(parts_->bos)},
+                                           {"eos_token", jinja::own_text(parts_->eos)},
+                                           {"tools", jinja::None{}},
+                                           {"documents", jinja::None{}}}));
+    return passages_of(text);
 }
 
 }  // namespace heddle::tool

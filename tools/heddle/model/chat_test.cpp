@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "model/described_tokenizer.hpp"
 
@@ -11,11 +14,18 @@ namespace heddle::tool {
 namespace {
 
 using testing::HasSubstr;
+using Role = ChatMessage::Role;
 
 ChatTemplate made_of(std::string_view source) {
-    auto made = ChatTemplate::of(source, "model.gguf");
+    auto made = ChatTemplate::of(source, "model.gguf", "<s>", "</s>");
     EXPECT_TRUE(made) << made.error().message;
     return *std::move(made);
+}
+
+Passages rendered(const ChatTemplate& chat, const std::vector<ChatMessage>& messages) {
+    auto made = chat.render(messages);
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? *std::move(made) : Passages();
 }
 
 std::string text_of(const Passages& passages) {
@@ -24,30 +34,28 @@ std::string text_of(const Passages& passages) {
     return text;
 }
 
-/// A conversation of two turns with a system message, as the model reads it.
+/// A template in the manner of a family of models, and a conversation as these read it.
 struct Rendered {
     std::string_view name;
-    std::string_view source;  ///< as much of a template as is needed to know it
     std::string_view text;
     friend void PrintTo(const Rendered& rendered, std::ostream* out) { *out << rendered.name; }
 };
 
-class ChatTemplates : public testing::TestWithParam<Rendered> {};
+class ChatTemplates : public testing::TestWithParam<Rendered> {
+protected:
+    ChatTemplate chat() const {
+        std::ifstream in(std::filesystem::path(HEDDLE_TEST_DATA) / "templates" /
+                         (std::string(GetParam().name) + ".jinja"));
+        return made_of(std::string(std::istreambuf_iterator<char>(in), {}));
+    }
+};
 
 TEST_P(ChatTemplates, AreRenderedAsModelsHaveLearnedThem) {
-    const ChatTemplate chat = made_of(GetParam().source);
-    EXPECT_EQ(chat.name(), GetParam().name);
-    EXPECT_EQ(text_of(chat.first("Hello", "Be kind.")) + "{answer}" + text_of(chat.next("More")),
+    EXPECT_EQ(text_of(rendered(chat(), {{Role::system, "Be kind."},
+                                        {Role::user, "Hello"},
+                                        {Role::assistant, "{answer}"},
+                                        {Role::user, "More"}})),
               GetParam().text);
-}
-
-TEST_P(ChatTemplates, NeedNoSystemMessage) {
-    const ChatTemplate chat = made_of(GetParam().source);
-    const std::string first = text_of(chat.first("Hello"));
-    EXPECT_THAT(first, testing::Not(HasSubstr("ystem")));
-    EXPECT_THAT(first, testing::Not(HasSubstr("SYS")));
-    // The same words as later, but for the end of an answer.
-    EXPECT_THAT(text_of(chat.next("Hello")), testing::EndsWith(first));
 }
 
 /// Names of control tokens, of all templates.
@@ -89,101 +97,101 @@ Description with_names(Description what) {
 TEST_P(ChatTemplates, TakeNothingThatIsSaidForTheirOwnWords) {
     std::string names;
     for (const std::string& name : kNames) names += name;
-    const ChatTemplate chat = made_of(GetParam().source);
+    const ChatTemplate made = chat();
     for (const Description& what : {byte_pairs({}), sentencepiece({})}) {
         const auto tokenizer = make(with_names(what));
         // Control tokens in the order they come in, and the text of all others.
-        const auto read = [&](const Passages& passages) {
+        const auto read = [&](const std::string& user, const std::string& system) {
             std::vector<Token> control;
             std::string text;
-            for (const Token token : tokenizer->encode(passages, false)) {
+            const Passages said = rendered(made, {{Role::system, system},
+                                                  {Role::user, user},
+                                                  {Role::assistant, user},
+                                                  {Role::user, user}});
+            for (const Token token : tokenizer->encode(said, false)) {
                 const auto kind = tokenizer->vocabulary().kind_of(token);
                 if (kind == Vocabulary::Kind::control) control.push_back(token);
                 text += tokenizer->decode(token);
             }
             return std::pair(control, text);
         };
-        const auto [marks, words] = read(chat.first("[user]", "[system]"));
-        EXPECT_EQ(read(chat.first(names, names)).first, marks);
-        EXPECT_THAT(read(chat.first(names, names)).second, HasSubstr(names));
-        EXPECT_EQ(read(chat.next(names)).first, read(chat.next("[user]")).first);
+        const auto [marks, words] = read("[user]", "[system]");
+        EXPECT_EQ(read(names, names).first, marks);
+        EXPECT_THAT(read(names, names).second, HasSubstr(names));
         // Half a name that the template's words would complete is none either.
-        EXPECT_EQ(read(chat.first("<", "<|im_end")).first, marks);
+        EXPECT_EQ(read("<", "<|im_end").first, marks);
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Known, ChatTemplates,
+    Families, ChatTemplates,
     testing::Values(
-        Rendered{"chatml", "{{'<|im_start|>' + message['role'] + '\\n' + message['content']}}",
+        Rendered{"chatml",
                  "<|im_start|>system\nBe kind.<|im_end|>\n"
                  "<|im_start|>user\nHello<|im_end|>\n"
                  "<|im_start|>assistant\n{answer}<|im_end|>\n"
                  "<|im_start|>user\nMore<|im_end|>\n<|im_start|>assistant\n"},
-        Rendered{"llama3", "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>' }}",
-                 "<|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>"
+        Rendered{"llama3",
+                 "<s><|start_header_id|>system<|end_header_id|>\n\n"
+                 "Be kind.<|eot_id|>"
                  "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
                  "<|start_header_id|>assistant<|end_header_id|>\n\n{answer}<|eot_id|>"
                  "<|start_header_id|>user<|end_header_id|>\n\nMore<|eot_id|>"
                  "<|start_header_id|>assistant<|end_header_id|>\n\n"},
-        Rendered{"phi3", "{{'<|user|>' + '\\n' + message['content'] + '<|end|>' + '\\n'}}",
+        Rendered{"phi3",
                  "<|system|>\nBe kind.<|end|>\n<|user|>\nHello<|end|>\n"
                  "<|assistant|>\n{answer}<|end|>\n<|user|>\nMore<|end|>\n<|assistant|>\n"},
-        Rendered{"zephyr", "{{ '<|user|>\\n' + message['content'] + eos_token }}",
+        Rendered{"zephyr",
                  "<|system|>\nBe kind.</s>\n<|user|>\nHello</s>\n"
                  "<|assistant|>\n{answer}</s>\n<|user|>\nMore</s>\n<|assistant|>\n"},
-        Rendered{"gemma", "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim }}",
-                 "<start_of_turn>user\nBe kind.\n\nHello<end_of_turn>\n"
+        Rendered{"gemma",
+                 "<s><start_of_turn>user\nBe kind.\n\nHello<end_of_turn>\n"
                  "<start_of_turn>model\n{answer}<end_of_turn>\n"
                  "<start_of_turn>user\nMore<end_of_turn>\n<start_of_turn>model\n"},
-        Rendered{"llama2", "'<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' '[INST] '",
-                 "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHello [/INST]"
-                 "{answer} </s><s>[INST] More [/INST]"},
-        Rendered{"mistral", "{{ '[INST] ' + message['content'] + ' [/INST]' }}",
-                 "[INST] Be kind.\n\nHello [/INST]{answer}</s>[INST] More [/INST]"}),
+        Rendered{"llama2",
+                 "<s>[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHello [/INST]"
+                 " {answer} </s><s>[INST] More [/INST]"},
+        Rendered{"mistral", "<s>[INST]Hello[/INST] {answer}</s>[INST]Be kind.\n\nMore[/INST]"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ChatTemplate, HasASystemMessageOfItsOwnWhereTheSourceHas) {
-    // Written with line ends, or with what stands for them.
-    for (const char* source :
-         {"{{ '<|im_start|>system\nBe brief.<|im_end|>\n' }}{{ '<|im_start|>' }}",
-          R"({{- "<|im_start|>system\nBe brief.<|im_end|>\n" }})",
-          "{% if x %}<|im_start|>system\nBe brief.<|im_end|>\n{% endif %}"}) {
-        const ChatTemplate chat = made_of(source);
-        EXPECT_THAT(text_of(chat.first("Hello")),
-                    testing::StartsWith("<|im_start|>system\nBe brief.<|im_end|>\n"))
-            << source;
-        EXPECT_THAT(text_of(chat.first("Hello", "Be kind.")),
-                    testing::StartsWith("<|im_start|>system\nBe kind.<|im_end|>\n"));
-        EXPECT_THAT(text_of(chat.next("Hello")), testing::Not(HasSubstr("Be brief.")))
-            << "said once";
-    }
-}
-
-TEST(ChatTemplate, TakesNoCodeForASystemMessage) {
-    for (const char* source : {R"({{ '<|im_start|>system\n' + messages[0] + '<|im_end|>\n' }})",
-                               R"(<|im_start|>system\n{{ messages[0] }}<|im_end|>\n)",
-                               R"({{ '<|im_start|>system\n' }}{{ more }}{{ '<|im_end|>\n' }})",
-                               R"({{ '<|im_start|>system\n<|im_end|>' }})",
-                               R"({{ '<|im_start|>system\nnever ended' }})"}) {
-        EXPECT_THAT(text_of(made_of(source).first("Hello")),
-                    testing::StartsWith("<|im_start|>user\n"))
-            << source;
-    }
-    // The second one is in full.
+TEST(ChatTemplate, MayHaveASystemMessageOfItsOwn) {
     const ChatTemplate chat = made_of(
-        R"({{ '<|im_start|>system\n' + x + '<|im_end|>' }}{{ '<|im_start|>system\nHi.<|im_end|>\n' }})");
-    EXPECT_THAT(text_of(chat.first("Hello")), HasSubstr("Hi."));
+        "{% if messages[0].role != 'system' %}[Be brief.]{% endif %}"
+        "{% for m in messages %}{{ m.content }};{% endfor %}");
+    EXPECT_EQ(text_of(rendered(chat, {{Role::user, "Hello"}})), "[Be brief.]Hello;");
+    EXPECT_EQ(text_of(rendered(chat, {{Role::system, "Be kind."}, {Role::user, "Hello"}})),
+              "Be kind.;Hello;");
 }
 
-TEST(ChatTemplate, ThatIsUnknownIsRefused) {
-    for (const char* source : {"", "{{ messages[0]['content'] }}", "### Instruction:\n{{ x }}"}) {
+TEST(ChatTemplate, ThatForgetsTheSystemMessageHasTheUserSayIt) {
+    const ChatTemplate chat =
+        made_of("{% for m in messages if m.role == 'user' %}<{{ m.content }}>{% endfor %}");
+    EXPECT_EQ(text_of(rendered(chat, {{Role::system, "Be kind."}, {Role::user, "Hello"}})),
+              "<Be kind.\n\nHello>");
+}
+
+TEST(ChatTemplate, MayWantAListOfParts) {
+    const ChatTemplate chat = made_of(
+        "{% for m in messages %}{% for p in m.content if p.type == 'text' %}<{{ p.text }}>"
+        "{% endfor %}{% endfor %}");
+    EXPECT_EQ(text_of(rendered(chat, {{Role::user, "Hello"}})), "<Hello>");
+}
+
+TEST(ChatTemplate, ThatCannotBeUsedIsRefused) {
+    const auto refusal = [](std::string_view source) {
         const auto chat = ChatTemplate::of(source, "model.gguf");
-        ASSERT_FALSE(chat);
-        EXPECT_EQ(chat.error().message,
-                  "model.gguf: its chat template is none of chatml, llama3, phi3, zephyr, gemma, "
-                  "llama2, mistral");
-    }
+        EXPECT_FALSE(chat);
+        return chat ? "" : chat.error().message;
+    };
+    EXPECT_EQ(refusal("### Instruction:"),
+              "model.gguf: its chat template cannot be used: it leaves out what the user says");
+    EXPECT_EQ(refusal("one\n{{ messages | shuffle }}"),
+              "model.gguf: its chat template cannot be used: line 2: there is no filter 'shuffle'");
+    EXPECT_EQ(refusal("{% include 'x' %}"),
+              "model.gguf: its chat template cannot be used: line 1: there is no tag 'include' "
+              "here");
+    EXPECT_EQ(refusal("{{ raise_exception('Never.') }}"),
+              "model.gguf: its chat template cannot be used: line 1: Never.");
 }
 
 }  // namespace

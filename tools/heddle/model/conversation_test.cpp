@@ -14,9 +14,12 @@ using testing::HasSubstr;
 class Talk : public testing::Test {
 protected:
     Conversation with(Conversation::Limits limits, const std::string& system = "") const {
-        auto chat = ChatTemplate::of("<|im_start|>", "here");
-        EXPECT_TRUE(chat);
-        return {*tokenizer_, *chat, system, limits};
+        auto chat = ChatTemplate::of(
+            "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+            "{% endfor %}<|im_start|>assistant\n\n",
+            "here");
+        EXPECT_TRUE(chat) << chat.error().message;
+        return {*tokenizer_, *std::move(chat), system, limits};
     }
     Conversation without_template(Conversation::Limits limits) const {
         return {*tokenizer_, std::nullopt, "", limits};
@@ -38,6 +41,8 @@ protected:
         return asked ? asked->left_out : 0;
     }
 
+    const Tokenizer& tokenizer() const { return *tokenizer_; }
+
 private:
     std::unique_ptr<Tokenizer> tokenizer_ = make(byte_pairs({"# #"}));
 };
@@ -51,10 +56,77 @@ TEST_F(Talk, IsReadAsTheTemplateSaysIt) {
     const auto second = talk.ask("Bye");
     ASSERT_TRUE(second);
     EXPECT_EQ(first->left_out + second->left_out, 0u);
-    EXPECT_EQ(talk.tokens().size(), first->tokens.size() + 4 + second->tokens.size());
+    EXPECT_EQ(second->kept, first->tokens.size() + 4) << "nothing is read twice";
+    EXPECT_EQ(talk.tokens().size(), second->kept + second->tokens.size());
     EXPECT_EQ(text_of(talk),
               "[start]system\nBe kind.[end]\n[start]user\nHi[end]\n[start]assistant\nYes?[end]\n"
               "[start]user\nBye[end]\n[start]assistant\n");
+}
+
+TEST_F(Talk, WhatATemplateTakesAwayIsReadAgain) {
+    auto chat = ChatTemplate::of(
+        "{% for m in messages %}<|im_start|>{{ m.content | trim }}{% endfor %}", "here");
+    ASSERT_TRUE(chat);
+    Conversation talk(tokenizer(), *std::move(chat), "", {1000, 10});
+    ASSERT_TRUE(talk.ask("Hi"));
+    say(talk, " Yes? ");
+    const auto second = talk.ask("Bye");
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->kept, 3u) << "up to the first question";
+    EXPECT_EQ(text_of(talk), "[start]Hi[start]Yes?[start]Bye");
+}
+
+TEST_F(Talk, AnAnswerThatWasCutIsSaidThatWay) {
+    Conversation talk = with({.context = 1000, .answer = 10});
+    ASSERT_TRUE(talk.ask("Hi"));
+    say(talk, "Yes? STOP");
+    talk.cut_answer("Yes? ");
+    ASSERT_TRUE(talk.ask("Bye"));
+    EXPECT_THAT(text_of(talk), HasSubstr("Yes? [end]"));
+}
+
+TEST_F(Talk, GoesOnWhereItWasSaved) {
+    Conversation talk = with({.context = 1000, .answer = 10}, "Be kind.");
+    ASSERT_TRUE(talk.ask("Hi"));
+    say(talk, "Yes?");
+    Conversation later = with({.context = 1000, .answer = 10});
+    ASSERT_TRUE(later.restore(talk.messages()));
+    ASSERT_TRUE(talk.ask("Bye"));
+    ASSERT_TRUE(later.ask("Bye"));
+    EXPECT_EQ(text_of(later), text_of(talk));
+
+    later.set_system("Be brief.");
+    later.clear();
+    ASSERT_TRUE(later.ask("Hi"));
+    EXPECT_EQ(text_of(later),
+              "[start]system\nBe brief.[end]\n[start]user\nHi[end]\n[start]assistant\n");
+}
+
+TEST_F(Talk, RefusesToGoOnFromNonsense) {
+    using Role = ChatMessage::Role;
+    Conversation talk = with({.context = 1000, .answer = 10});
+    const auto answer_alone = talk.restore({{Role::assistant, "Yes?"}});
+    ASSERT_FALSE(answer_alone);
+    EXPECT_EQ(answer_alone.error().message,
+              "a message of 'assistant' out of turn: user and assistant alternate");
+    EXPECT_FALSE(talk.restore({{Role::user, "Hi"}, {Role::system, "Late."}}));
+    EXPECT_TRUE(talk.messages().empty());
+}
+
+TEST_F(Talk, WhatTheTemplateRefusesWasNotSaid) {
+    auto chat = ChatTemplate::of(
+        "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not that!') }}"
+        "{% endif %}{{ m.content }}{% endfor %}",
+        "here");
+    ASSERT_TRUE(chat);
+    Conversation talk(tokenizer(), *std::move(chat), "", {1000, 10});
+    ASSERT_TRUE(talk.ask("Hi"));
+    say(talk, "!");
+    const auto refused = talk.ask("no");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "line 1: Not that!");
+    ASSERT_TRUE(talk.ask("Bye"));
+    EXPECT_EQ(text_of(talk), "Hi!Bye");
 }
 
 TEST_F(Talk, LeavesOutTheOldestWhenAnAnswerWouldNotFit) {
@@ -99,6 +171,7 @@ TEST_F(Talk, AMessageMayHaveTheWholeContextToItself) {
     const auto asked = talk.ask(std::string(39, 'b'));
     ASSERT_TRUE(asked);
     EXPECT_EQ(asked->left_out, 1u);
+    EXPECT_EQ(asked->kept, 0u);
     EXPECT_EQ(asked->tokens, talk.tokens());
     EXPECT_EQ(text_of(talk), std::string(39, 'b'));
 }

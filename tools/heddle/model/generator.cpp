@@ -19,10 +19,8 @@ std::int64_t rows_to_see(std::int64_t needed, std::int64_t all) {
 /// From now on the streams of `scheduler` compute each node by itself.
 void stop_fusion(const Scheduler& scheduler) {
     for (const auto& stream : scheduler.streams()) {
-        const ggml_backend_reg_t registration =
-            ggml_backend_dev_backend_reg(ggml_backend_get_device(stream.c()));
-        const auto set_fusion = reinterpret_cast<heddle_cpu_set_fusion_t>(
-            ggml_backend_reg_get_proc_address(registration, "heddle_cpu_set_fusion"));
+        const auto set_fusion =
+            stream.device().function<heddle_cpu_set_fusion_t>("heddle_cpu_set_fusion");
         if (set_fusion != nullptr) set_fusion(stream.c(), HEDDLE_CPU_FUSION_OFF);
     }
 }
@@ -51,7 +49,12 @@ std::optional<Device> owner_of(const Tensor& tensor) {
 
 }  // namespace
 
-Generator::Generator(ModelFile file, Options options)
+Result<SharedModelFile> open_model(const std::string& path) {
+    HEDDLE_TRY_ASSIGN(ModelFile file, ModelFile::open(path));
+    return std::make_shared<const ModelFile>(std::move(file));
+}
+
+Generator::Generator(SharedModelFile file, Options options)
     : file_(std::move(file)), wanted_(std::move(options)) {
     wanted_.batch = std::max<std::size_t>(wanted_.batch, 1);
 }
@@ -79,16 +82,15 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
     return scheduler;
 }
 
-Result<std::unique_ptr<Generator>> Generator::load(const std::string& path, const Options& given) {
-    HEDDLE_TRY_ASSIGN(ModelFile file, ModelFile::open(path));
+Result<std::unique_ptr<Generator>> Generator::load(SharedModelFile file, const Options& given) {
     std::unique_ptr<Generator> made(new Generator(std::move(file), given));
     HEDDLE_TRY(made->place_model());
-    HEDDLE_TRY_ASSIGN(made->tokenizer_, Tokenizer::of(made->file_));
+    HEDDLE_TRY_ASSIGN(made->tokenizer_, Tokenizer::of(made->file()));
     const std::size_t pieces = made->tokenizer_->vocabulary().size();
     const std::int64_t words = made->model_->shape().words;
     if (static_cast<std::int64_t>(pieces) > words) {
-        return failure(Errc::corrupt, path, ": ", pieces, " pieces of text, but embeddings for ",
-                       words);
+        return failure(Errc::corrupt, made->file().path(), ": ", pieces,
+                       " pieces of text, but embeddings for ", words);
     }
     made->logits_.resize(static_cast<std::size_t>(words));
     made->wanted_.on_tensor = {};  // nobody watches if weights are read again
@@ -100,12 +102,12 @@ Result<> Generator::place_model() {
     scheduler_.reset();
     model_.reset();  // its memory is needed
     position_ = 0;
-    HEDDLE_TRY_ASSIGN(fitted_, fit(file_, wanted_));
+    HEDDLE_TRY_ASSIGN(fitted_, fit(*file_, wanted_));
     const Llama::Request request{.rooms = fitted_.rooms,
                                  .context = fitted_.context,
                                  .on_tensor = fitted_.on_tensor,
                                  .mapped = fitted_.mapped || !fitted_.helpers.empty()};
-    HEDDLE_TRY_ASSIGN(auto model, Llama::load(file_, request));
+    HEDDLE_TRY_ASSIGN(auto model, Llama::load(*file_, request));
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, make_scheduler(*model, fitted_));
     model_ = std::move(model);
     scheduler_.emplace(std::move(scheduler));
@@ -127,10 +129,13 @@ std::vector<Share> Generator::work() const {
     return shares;
 }
 
-void Generator::forget() {
-    position_ = 0;
-    tokens_.clear();
-    ends_.clear();
+void Generator::forget(std::int64_t kept) {
+    if (kept >= position_) return;
+    position_ = kept;
+    tokens_.resize(static_cast<std::size_t>(kept));
+    while (!ends_.empty() && ends_.back() > kept) ends_.pop_back();
+    // What is left of tokens that were read together.
+    if (kept > 0 && (ends_.empty() || ends_.back() < kept)) ends_.push_back(kept);
 }
 
 Result<> Generator::check_room(std::size_t tokens) const {

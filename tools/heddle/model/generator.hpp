@@ -12,6 +12,10 @@
 
 namespace heddle::tool {
 
+/// A model's file: opened, mapped and parsed once, for all that read it.
+using SharedModelFile = std::shared_ptr<const ModelFile>;
+Result<SharedModelFile> open_model(const std::string& path);
+
 /// A model that is ready to continue text: file, weights, scheduler, and what it has read so far.
 class Generator {
 public:
@@ -56,8 +60,8 @@ public:
     /// that cannot multiply the weights of any layer.
     static Result<Options> fit(const ModelFile& file, const Options& options);
 
-    /// Fits the options first.
-    static Result<std::unique_ptr<Generator>> load(const std::string& path, const Options& options);
+    /// Fits the options first. Generators may share a file.
+    static Result<std::unique_ptr<Generator>> load(SharedModelFile file, const Options& options);
 
     /// Reads tokens after those it has read; gives the logits for what comes next. Fails if there
     /// is no more room: then nothing was read. If a device fails, the model is placed without it
@@ -67,11 +71,12 @@ public:
     /// Fails if so many tokens more do not fit.
     Result<> check_room(std::size_t tokens) const;
 
-    void forget();
+    /// All but the first so many tokens, or all.
+    void forget(std::int64_t kept = 0);
     std::int64_t position() const { return position_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }
     const Llama& model() const { return *model_; }
-    const ModelFile& file() const { return file_; }
+    const ModelFile& file() const { return *file_; }
     Scheduler& scheduler() { return *scheduler_; }
     void set_tracing(bool on);
 
@@ -83,7 +88,7 @@ public:
     const std::vector<LeftOut>& losses() const { return losses_; }
 
 private:
-    Generator(ModelFile file, Options options);
+    Generator(SharedModelFile file, Options options);
     /// Gives the model and the scheduler up, and makes new ones.
     Result<> place_model();
     Result<> prepare(std::int64_t tokens, std::int64_t seen);
@@ -97,7 +102,7 @@ private:
     /// Places the model without those that failed. Fails if that is not possible.
     Result<> go_on_without(const std::vector<Device>& failed, const Error& reason);
 
-    ModelFile file_;
+    SharedModelFile file_;
     Options wanted_, fitted_;  ///< `wanted_` has no device that was lost
     std::unique_ptr<Tokenizer> tokenizer_;
     std::unique_ptr<Llama> model_;

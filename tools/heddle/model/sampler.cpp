@@ -5,7 +5,23 @@
 
 namespace heddle::tool {
 
-Token Sampler::choose(std::span<const float> logits) {
+std::span<const float> Sampler::penalized(std::span<const float> logits,
+                                          std::span<const Token> said) {
+    if (options_.repeat_penalty == 1 || said.empty()) return logits;
+    const auto recent = said.last(std::min(said.size(), kRecent));
+    recent_.assign(recent.begin(), recent.end());
+    std::ranges::sort(recent_);
+    recent_.erase(std::unique(recent_.begin(), recent_.end()), recent_.end());
+    logits_.assign(logits.begin(), logits.end());
+    for (const Token token : recent_) {
+        float& logit = logits_[static_cast<std::size_t>(token)];
+        logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
+    }
+    return logits_;
+}
+
+Token Sampler::choose(std::span<const float> all, std::span<const Token> said) {
+    const std::span<const float> logits = penalized(all, said);
     const auto likeliest = std::ranges::max_element(logits) - logits.begin();
     if (options_.temperature <= 0) return static_cast<Token>(likeliest);
 

@@ -47,6 +47,19 @@ TEST(Sampler, LeavesOutTheUnlikely) {
     EXPECT_EQ(counts(options, logits, 20), (std::map<Token, int>{{2, 20}})) << "one always stays";
 }
 
+TEST(Sampler, WhatWasSaidLatelyIsLessLikely) {
+    Sampler::Options options{.temperature = 0, .repeat_penalty = 2};
+    EXPECT_EQ(Sampler(options).choose(std::vector<float>{5, 3, -1}, std::vector<Token>{0, 0}), 1);
+    EXPECT_EQ(Sampler(options).choose(std::vector<float>{-1, -3, -5}, std::vector<Token>{0}), 0)
+        << "-2 is still the likeliest";
+    options.repeat_penalty = 4;
+    EXPECT_EQ(Sampler(options).choose(std::vector<float>{-1, -3, -5}, std::vector<Token>{0}), 1);
+    // Long ago does not count.
+    std::vector<Token> said(Sampler::kRecent + 1, 2);
+    said.front() = 0;
+    EXPECT_EQ(Sampler(options).choose(std::vector<float>{5, 4, 1}, said), 0);
+}
+
 TEST(Sampler, TheSameSeedDrawsTheSame) {
     const std::vector<float> logits(50, 1.0f);
     Sampler one(kFree), two(kFree);

@@ -122,8 +122,11 @@ TEST(BytePairs, BeginTheTextWhereTheFileSaysSo) {
 
 TEST(BytePairs, AConversationIsReadAsItsTemplateSays) {
     const auto tokenizer = make(byte_pairs({"h i", "y o", "u s", "us e", "use r"}, "smollm"));
-    const auto chat = ChatTemplate::of("<|im_start|>", "here");
-    ASSERT_TRUE(chat);
+    const auto chat = ChatTemplate::of(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n\n",
+        "here");
+    ASSERT_TRUE(chat) << chat.error().message;
     const auto bytes = [](std::string_view text) {
         std::vector<Token> tokens;
         for (const char c : text) tokens.push_back(byte(c));
@@ -131,11 +134,9 @@ TEST(BytePairs, AConversationIsReadAsItsTemplateSays) {
     };
     std::vector<Token> expected{1, merge(4), byte('\n'), merge(0), 2, byte('\n'), 1};
     for (const Token token : bytes("assistant\n")) expected.push_back(token);
-    EXPECT_EQ(tokenizer->encode(chat->first("hi"), true), expected);
-    // The answer's end comes before.
-    expected[3] = merge(1);
-    expected.insert(expected.begin(), {2, byte('\n')});
-    EXPECT_EQ(tokenizer->encode(chat->next("yo"), false), expected);
+    const auto said = chat->render(std::vector<ChatMessage>{{ChatMessage::Role::user, "hi"}});
+    ASSERT_TRUE(said);
+    EXPECT_EQ(tokenizer->encode(*said, true), expected);
 }
 
 // ---- SentencePiece -----------------------------------------------------------------------------

@@ -38,11 +38,10 @@ bool can_be_repacked(const ggml_tensor& t, const Device& device, ggml_backend_bu
 
 }  // namespace
 
-ggml_backend_buffer_type_t repacking_type_of(ggml_backend_dev_t device) {
+ggml_backend_buffer_type_t repacking_type_of(const Device& device) {
     const auto get_types =
-        reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
-    const ggml_backend_buffer_type_t* type = get_types != nullptr ? get_types(device) : nullptr;
+        device.function<ggml_backend_dev_get_extra_bufts_t>("ggml_backend_dev_get_extra_bufts");
+    const ggml_backend_buffer_type_t* type = get_types != nullptr ? get_types(device.c()) : nullptr;
     // Those of the host keep weights as they are.
     while (type != nullptr && *type != nullptr && ggml_backend_buft_is_host(*type)) ++type;
     return type != nullptr ? *type : nullptr;
@@ -50,7 +49,7 @@ ggml_backend_buffer_type_t repacking_type_of(ggml_backend_dev_t device) {
 
 ggml_backend_buffer_type_t memory_for(const ggml_tensor& t, const Device& device, bool is_tied) {
     if (!is_tied && std::string_view(t.name) == "token_embd.weight") return nullptr;
-    const ggml_backend_buffer_type_t own = repacking_type_of(device.c());
+    const ggml_backend_buffer_type_t own = repacking_type_of(device);
     const bool fits = is_matrix_of_products(t) && can_be_repacked(t, device, own);
     return fits ? own : device.buffer_type();
 }

@@ -18,7 +18,7 @@ namespace heddle::tool {
 ggml_backend_buffer_type_t memory_for(const ggml_tensor& t, const Device& device, bool is_tied);
 
 /// The memory of a device for weights in a layout of its own; null where it has none.
-ggml_backend_buffer_type_t repacking_type_of(ggml_backend_dev_t device);
+ggml_backend_buffer_type_t repacking_type_of(const Device& device);
 
 /// Tells the system that these bytes of a mapped file are not needed any more.
 void release_mapped(std::byte* data, std::size_t size);
