@@ -1,13 +1,15 @@
 # What a person would type. Everything is set up first; nothing asks a question.
 #
-#   make run      build, then show what the library does on this machine
+#   make run      build the program for this machine, then show what it does here
 #   make test     build, then run every test
 #   make help     the rest
 
-BUILD   ?= build
-JOBS    ?= $(shell nproc)
-PRESET  ?= release
-CMAKE    = cmake --preset $(PRESET) -B $(BUILD)
+BUILD     ?= build
+JOBS      ?= $(shell nproc)
+PRESET    ?= release
+CMAKE     = cmake --preset $(PRESET) -B $(BUILD)
+CONFIGURE = scripts/configure $(BUILD) $(PRESET)
+export JOBS
 
 .DEFAULT_GOAL := help
 
@@ -18,17 +20,24 @@ setup: ## install what is missing (Debian packages where possible)
 	@scripts/setup
 
 configure: setup
-	@$(CMAKE) >$(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
-	@sed -n '/^-- Heddle/,/^-- $$/s/^-- //p' $(BUILD)-configure.log
+	@$(CONFIGURE) -UHEDDLE_QUICK
 
-build: configure ## build libraries and program into build/
-	@cmake --build $(BUILD) -j $(JOBS)
+build: configure ## build libraries, program and tests into build/
+	@scripts/build $(BUILD)
 
-run: build ## build and run the main job on what ships with the project
+# Nothing but the program, its plug-ins and the instruction set of this machine, unless more was built before.
+run: ## build and run the main job on what ships with the project
+	@scripts/setup program
+	@[ -f $(BUILD)/CMakeCache.txt ] || $(CONFIGURE) -DHEDDLE_QUICK=ON
+	@scripts/build $(BUILD) heddle heddle_plugins
 	@scripts/demo $(BUILD)
 
 test: build ## build and run every test
 	@ctest --test-dir $(BUILD) --output-on-failure
+
+unit: configure ## build and run the unit tests: half a minute, but for the build
+	@scripts/build $(BUILD) unit_tests
+	@ctest --test-dir $(BUILD) -L unit -j $(JOBS) --output-on-failure
 
 test-long: build ## 10,000 random graphs over random devices (HEDDLE_FUZZ_GRAPHS=n for more)
 	@HEDDLE_FUZZ_GRAPHS=$${HEDDLE_FUZZ_GRAPHS:-10000} $(BUILD)/tests/sched_fuzz
@@ -42,9 +51,13 @@ test-arm: setup ## cross-build for 64-bit Arm, and run the tests of kernels unde
 
 test-cuda: setup ## build the CUDA backend, and check the device of this machine with it
 	@$(CMAKE)-cuda -DHEDDLE_CUDA=ON >$(BUILD)-cuda-configure.log 2>&1 || { cat $(BUILD)-cuda-configure.log; exit 1; }
-	@cmake --build $(BUILD)-cuda -j $(JOBS) --target ggml-cuda heddle conformance_test cuda_client_test cuda_faults_test cuda_formats_test \
-		cuda_kernels_test cuda_test cuda_whisper_test gpu_test
+	@cmake --build $(BUILD)-cuda -j $(JOBS) --target ggml-cuda ggml-sim heddle campaign conformance_test cuda_choice_test \
+		cuda_client_test cuda_faults_test cuda_formats_test cuda_groups_test cuda_kernels_test cuda_plugin_test cuda_products_test cuda_several_test cuda_test \
+		cuda_whisper_test gpu_test
 	@scripts/test-cuda $(BUILD)-cuda
+
+test-vulkan: build ## check the Vulkan backend on the first driver of this machine, also under the validation layer
+	@scripts/test-vulkan $(BUILD)
 
 bench: build ## build and run the benchmarks
 	@scripts/bench $(BUILD)
@@ -88,4 +101,4 @@ package: build ## make a Debian package in build/packages
 clean: ## remove everything that was built
 	@rm -rf $(BUILD) $(BUILD)-*
 
-.PHONY: help setup configure build run test test-long sweep test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all coverage docs install package clean
+.PHONY: help setup configure build run test unit test-long sweep test-arm bench lint format fuzz campaign sanitize sanitize-threads sanitize-quick sanitize-all coverage docs install package clean

@@ -54,12 +54,13 @@ public:
     Result<> run(const std::string& type) {
         HEDDLE_TRY_ASSIGN(const auto file, tool::bench::SyntheticModel::make(shape_, type));
         const std::int64_t context = kBatch + kWords;
-        HEDDLE_TRY_ASSIGN(const auto own, tool::Generator::load(file.path(), {.rooms = {},
-                                                                              .helpers = {},
-                                                                              .threads = threads_,
-                                                                              .context = context,
-                                                                              .batch = kBatch,
-                                                                              .on_tensor = {}}));
+        HEDDLE_TRY_ASSIGN(const auto opened, tool::open_model(file.path()));
+        HEDDLE_TRY_ASSIGN(const auto own, tool::Generator::load(opened, {.rooms = {},
+                                                                         .helpers = {},
+                                                                         .threads = threads_,
+                                                                         .context = context,
+                                                                         .batch = kBatch,
+                                                                         .on_tensor = {}}));
         ClientModel::Options options{.threads = threads_, .context = context, .batch = kBatch};
         HEDDLE_TRY_ASSIGN(const auto client, ClientModel::load(file.path(), options));
         options.extras = false;

@@ -8,10 +8,10 @@ set(HEDDLE_TEST_ENVIRONMENT
 # The bounded suite: tests that are built (target `bounded_suite`) and run (`ctest -L bounded`) under a sanitizer
 # within a few minutes. Left to `make sanitize-all` are the tests of single kernels and of the program.
 if(HEDDLE_SANITIZE MATCHES "thread")
-  set(HEDDLE_BOUNDED_SUITE conformance cpu_threads registry runtime sched_clients sched_faults sched_fuzz
+  set(HEDDLE_BOUNDED_SUITE conformance cpu_threads mpi registry runtime sched_clients sched_faults sched_fuzz
       sched_late_reader sched_scheduler sched_submit sim)
 else()
-  set(HEDDLE_BOUNDED_SUITE backend_2024 capi client_sequences conformance core cpu_threads gguf golden model ops
+  set(HEDDLE_BOUNDED_SUITE backend_2024 capi client_sequences conformance core cpu_threads gguf golden model mpi ops
       quant registry runtime sched_clients sched_explain sched_faults sched_fuzz sched_late_reader sched_place
       sched_plan sched_scheduler sched_split sched_submit sim train)
 endif()
@@ -19,12 +19,43 @@ if(HEDDLE_TESTS)
   add_custom_target(bounded_suite)
 endif()
 
+# Labels, for `ctest -L NAME`. Tests that stand in no list are unit tests: they need a second or a few, and nothing but
+# themselves; `make unit` builds and runs them.
+set(HEDDLE_GOLDEN_TESTS conformance conformance_loom golden verify_generated verify_golden)
+set(HEDDLE_FUZZ_TESTS campaign campaign_doors sched_fuzz)
+set(HEDDLE_SLOW_TESTS api chat_model check_rules cli client_sequences cpu docs explain_page faults gradient install memory_steps
+    misuse misuse_null new_op opt package program_sweep sched_clients sched_faults)
+if(HEDDLE_TESTS)
+  add_custom_target(unit_tests)
+endif()
+
+# heddle_test_label: the label of a test, and unit tests become part of target unit_tests.
+function(heddle_test_label name)
+  cmake_parse_arguments(ARG "" "PROGRAM" "" ${ARGN})
+  set(label unit)
+  if(name MATCHES "^(cuda|vulkan)")
+    set(label gpu)
+  elseif(name MATCHES "^mpi")
+    set(label mpi)
+  endif()
+  foreach(other GOLDEN FUZZ SLOW)
+    if(name IN_LIST HEDDLE_${other}_TESTS)
+      string(TOLOWER ${other} label)
+    endif()
+  endforeach()
+  set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
+  if(label STREQUAL "unit" AND ARG_PROGRAM)
+    add_dependencies(unit_tests ${ARG_PROGRAM})
+  endif()
+endfunction()
+
 # heddle_test_settings: what every test that ctest runs has, whatever made its program.
 #
 #   heddle_test_settings(sched_fuzz PROGRAM sched_fuzz)
 function(heddle_test_settings name)
   cmake_parse_arguments(ARG "" "PROGRAM" "" ${ARGN})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${HEDDLE_TEST_ENVIRONMENT}")
+  heddle_test_label(${name} PROGRAM ${ARG_PROGRAM})
   if(name IN_LIST HEDDLE_BOUNDED_SUITE)
     set_property(TEST ${name} APPEND PROPERTY LABELS bounded)
     add_dependencies(bounded_suite ${ARG_PROGRAM})

@@ -3,10 +3,16 @@
 #   heddle_builds_cuda         yes or no; if no, `heddle_cuda_reason` says why
 #   heddle_cuda_architectures  as CMake names them
 
-set(HEDDLE_CUDA AUTO CACHE STRING "Build the CUDA backend: ON, OFF, or AUTO where nvcc and a GPU are found")
-set_property(CACHE HEDDLE_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(HEDDLE_CUDA_ARCHITECTURES "" CACHE STRING
   "GPU architectures to compile for, as CMake names them; empty: those of this machine's GPUs, else all that nvcc has")
+
+# Scripts written for ggml say it this way.
+if(DEFINED GGML_CUDA AND HEDDLE_CUDA STREQUAL "AUTO")
+  set(HEDDLE_CUDA ${GGML_CUDA})
+endif()
+if(DEFINED CMAKE_CUDA_ARCHITECTURES AND "${HEDDLE_CUDA_ARCHITECTURES}" STREQUAL "")
+  set(HEDDLE_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})
+endif()
 
 find_program(HEDDLE_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
 mark_as_advanced(HEDDLE_NVCC)
@@ -34,10 +40,8 @@ if(HEDDLE_CUDA STREQUAL "AUTO")
   else()
     set(heddle_builds_cuda ON)
   endif()
-elseif(HEDDLE_CUDA)
-  set(heddle_builds_cuda ON)
 else()
-  set(heddle_cuda_reason "HEDDLE_CUDA is off")
+  set(heddle_builds_cuda ON)
 endif()
 
 set(heddle_cuda_architectures "${HEDDLE_CUDA_ARCHITECTURES}")

@@ -2,37 +2,36 @@
 # pkg-config find them, under ggml's name and under ours. Nothing in them depends on where the prefix is.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS ggml-base ggml ${HEDDLE_BACKENDS} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                                                  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+heddle_built_backends(built_in built-in)
+install(TARGETS ggml-base ggml ${built_in} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Plug-ins lie in a directory of this very version. In a static build they are ordinary libraries.
 set(plugin_dir ${CMAKE_INSTALL_LIBDIR}/${HEDDLE_PLUGIN_SUBDIRECTORY})
 if(GGML_BACKEND_DIR)
   set(plugin_dir ${GGML_BACKEND_DIR})
 endif()
-foreach(plugin IN ITEMS ggml-sim ggml-cuda)
-  if(TARGET ${plugin})
-    set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
-    install(TARGETS ${plugin} LIBRARY DESTINATION ${plugin_dir}
-                              ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  endif()
-endforeach()
-# Programs may link the BLAS backend, so it lies with the libraries; the plug-in is a link to it.
+# Those that programs may link lie with the libraries; the plug-in is a link to it.
 set(linkable_plugins "")
-if(TARGET ggml-blas)
-  list(APPEND linkable_plugins ggml-blas)
-  set_target_properties(ggml-blas PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
-  install(TARGETS ggml-blas LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  if(BUILD_SHARED_LIBS)
+heddle_built_backends(plugins found request)
+foreach(plugin IN LISTS plugins)
+  string(REGEX REPLACE "^ggml-" "" name ${plugin})
+  set(place ${plugin_dir})
+  if(heddle_${name}_linked)
+    list(APPEND linkable_plugins ${plugin})
+    set(place ${CMAKE_INSTALL_LIBDIR})
+  endif()
+  set_target_properties(${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/../..")
+  install(TARGETS ${plugin} LIBRARY DESTINATION ${place} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(heddle_${name}_linked AND BUILD_SHARED_LIBS)
     get_filename_component(from ${plugin_dir} ABSOLUTE BASE_DIR ${CMAKE_INSTALL_PREFIX})
     get_filename_component(to ${CMAKE_INSTALL_LIBDIR} ABSOLUTE BASE_DIR ${CMAKE_INSTALL_PREFIX})
-    file(RELATIVE_PATH path ${from} ${to}/libggml-blas.so.${PROJECT_VERSION})
+    file(RELATIVE_PATH path ${from} ${to}/lib${plugin}.so.${PROJECT_VERSION})
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/plugins)
-    file(CREATE_LINK ${path} ${PROJECT_BINARY_DIR}/plugins/libggml-blas.so SYMBOLIC)
-    install(FILES ${PROJECT_BINARY_DIR}/plugins/libggml-blas.so DESTINATION ${plugin_dir})
+    file(CREATE_LINK ${path} ${PROJECT_BINARY_DIR}/plugins/lib${plugin}.so SYMBOLIC)
+    install(FILES ${PROJECT_BINARY_DIR}/plugins/lib${plugin}.so DESTINATION ${plugin_dir})
   endif()
-endif()
+endforeach()
 if(TARGET heddle)
   install(TARGETS heddle RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
@@ -42,6 +41,22 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
         PATTERN plugin EXCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/plugin DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/heddle)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# A model to begin with, the examples, and the documentation as pages for a browser.
+set(data_dir ${CMAKE_INSTALL_DATADIR}/heddle)
+install(FILES ${PROJECT_SOURCE_DIR}/data/tales-7m-q8_0.gguf DESTINATION ${data_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${data_dir})
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*)
+  set(html ${PROJECT_BINARY_DIR}/share/html)
+  add_custom_command(OUTPUT ${html}/index.html
+                     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/pages/docs_html.py ${PROJECT_SOURCE_DIR} ${html}
+                     DEPENDS ${pages} ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/tools/pages/docs_html.py
+                     COMMENT "Writing the documentation as HTML")
+  add_custom_target(heddle_docs ALL DEPENDS ${html}/index.html)
+  install(DIRECTORY ${html} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
 
 # heddle_outside_libraries: what a static library of ours needs from others.
 function(heddle_outside_libraries target result)
@@ -69,7 +84,7 @@ if(NOT BUILD_SHARED_LIBS)
     string(APPEND outside_libraries "set(_ggml_${target}_needs \"${needs};stdc++;m\")\n")
   endforeach()
 endif()
-foreach(target IN ITEMS ggml LISTS HEDDLE_BACKENDS ITEMS ggml-base)
+foreach(target IN ITEMS ggml LISTS built_in ITEMS ggml-base)
   list(APPEND libraries_of_pkg_config -l${target})
   if(NOT BUILD_SHARED_LIBS)
     heddle_outside_libraries(${target} needs)
@@ -94,11 +109,11 @@ set(GGML_SHARED_LIB ${BUILD_SHARED_LIBS})
 set(GGML_BACKEND_DL OFF)
 set(GGML_OPENMP_ENABLED OFF)
 set(GGML_SCHED_NO_REALLOC OFF)
-set(GGML_AVAILABLE_BACKENDS ${HEDDLE_BACKENDS})
-foreach(backend IN ITEMS cpu blas cuda hip musa vulkan rpc metal sycl opencl cann hexagon webgpu zdnn
-                         zendnn openvino virtgpu)
+set(GGML_AVAILABLE_BACKENDS ${built_in})
+# The last two are backends of ggml that are no plug-ins.
+foreach(backend IN LISTS HEDDLE_KNOWN_BACKENDS ITEMS webgpu zdnn)
   string(TOUPPER GGML_${backend} variable)
-  if(ggml-${backend} IN_LIST HEDDLE_BACKENDS)
+  if(ggml-${backend} IN_LIST built_in)
     set(${variable} ON)
   else()
     set(${variable} OFF)
@@ -117,7 +132,7 @@ function(heddle_package name)
   configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/${name}-config.cmake.in ${PROJECT_BINARY_DIR}/${name}-config.cmake
     INSTALL_DESTINATION ${package_dir}
-    PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR plugin_dir)
+    PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR plugin_dir data_dir)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/${name}-config-version.cmake
                                    VERSION ${PROJECT_VERSION} COMPATIBILITY SameMajorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/${name}-config.cmake

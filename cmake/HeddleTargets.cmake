@@ -8,6 +8,7 @@ function(heddle_library name)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
                                             ${PROJECT_SOURCE_DIR}/include/plugin)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  heddle_precompile(${name} library)
   if(BUILD_SHARED_LIBS)
     target_compile_definitions(${name} PUBLIC GGML_SHARED GGML_BACKEND_SHARED PRIVATE GGML_BUILD)
   endif()
@@ -29,12 +30,17 @@ function(heddle_test name)
                                                   ${PROJECT_SOURCE_DIR}/include/plugin)
   target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE HEDDLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  # Tests are compiled often and run once: they need not be fast.
-  target_compile_options(${name}_test PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>
-                                              $<$<CONFIG:Instrumented>:-O0>)
+  heddle_test_options(${name}_test)
+  heddle_precompile(${name}_test test)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_test)
   heddle_test_settings(${name} PROGRAM ${name}_test)
+endfunction()
+
+# heddle_test_options: tests are compiled often and run once, so they need not be fast.
+function(heddle_test_options target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>
+                                           $<$<CONFIG:Instrumented>:-O0>)
 endfunction()
 
 # heddle_c_library: a library clients link, with ggml's names and version. It exports what the public

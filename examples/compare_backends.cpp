@@ -1,4 +1,5 @@
 // Computes the same graph on the processor and on every other device, and says how far they differ.
+#include <cstdint>
 #include <cstdio>
 #include <heddle/heddle.hpp>
 

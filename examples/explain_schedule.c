@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     if (blocks < 1 || blocks > 1000) return fprintf(stderr, "blocks: 1 to 1000\n"), 1;
 
     // A simulated accelerator with memory of its own, and the processor. The last one is a CPU: it
-    // runs what nobody else can, and inputs are at home there.
+    // runs what no other can, and inputs are at home there.
     ggml_backend_dev_t accelerator = ggml_backend_dev_by_name("sim:flops=4T,link=16G,latency=2us");
     if (!accelerator) return fprintf(stderr, "%s\n", heddle_last_error()), 1;
     ggml_backend_t devices[2] = {

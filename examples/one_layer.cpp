@@ -2,6 +2,7 @@
 //
 //   one_layer data/tales-7m-q8_0.gguf [layer]
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <heddle/heddle.hpp>

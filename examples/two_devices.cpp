@@ -1,6 +1,7 @@
 // One graph over two devices, a simulated accelerator and the processor, and how it was run.
 //
 //   two_devices ["sim:flops=4T,link=16G"]
+#include <cstdint>
 #include <cstdio>
 #include <heddle/heddle.hpp>
 

@@ -14,11 +14,15 @@
 ///         HEDDLE_TRY(scheduler.compute(graph));
 ///         return read<float>(graph.result());
 ///     }
+/// Header-only over the C API: handles give their C pointers with `c()`. Failures are `Result`s.
 ///
-/// Everything is header-only over the C API (`ggml*.h`, `gguf.h`), which stays within reach:
-/// handles give their C pointers with `c()`. Failures are values (`Result`, see result.hpp);
-/// nothing aborts, nothing has to be freed by hand.
+/// The classes and functions are those of `namespace heddle::api`, which this header opens: users
+/// write `heddle::Tensor`. Code of the library itself has the C structs under that name; where it
+/// needs the classes too, it includes single headers of `cpp/`, and writes `api::Tensor`.
 #pragma once
+#if __cplusplus < 202002L
+#error "heddle/heddle.hpp needs C++20: -std=c++20"
+#endif
 
 #include "cpp/buffer.hpp"
 #include "cpp/compare.hpp"
@@ -30,3 +34,7 @@
 #include "cpp/ops.hpp"
 #include "cpp/scheduler.hpp"
 #include "result.hpp"
+
+namespace heddle {
+using namespace api;
+}

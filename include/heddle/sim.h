@@ -27,6 +27,10 @@
 /// | membw     | 500G    | bytes per second to its own memory                                    |
 /// | link      | 25G     | bytes per second to the host and to other devices                     |
 /// | latency   | 10us    | before every node and copy; s, ms, us, ns                             |
+/// | hosts     | 1       | machines that devices are spread over; the program is on the first    |
+/// | net       | 1.17G   | bytes per second from one machine to another, in each direction       |
+/// | hop       | 30us    | before every copy between machines, in place of `latency`             |
+/// | numbers   | 1       | 0: time passes, but nothing is computed or copied between devices     |
 /// | ops       | all     | a list: `all`, `none`, names to add, `-NAME` to take away             |
 /// | pinned    | 0       | 1: there is a host buffer type, read and written without waiting      |
 /// | offload   | 32      | rows from which on a node with weights on the host is wanted          |

@@ -12,6 +12,7 @@
 #include "impl/float_formats.h"
 #include "impl/fusion.h"
 #include "impl/graph.h"
+#include "impl/view_ops.h"
 
 #ifdef __cplusplus
 #include <vector>
@@ -110,12 +111,6 @@ static inline float ggml_compute_softplus_f32(float input) {
 /// Whether two tensors have the same type, extents and strides.
 static inline bool ggml_are_same_layout(const struct ggml_tensor* a, const struct ggml_tensor* b) {
     return a->type == b->type && ggml_are_same_shape(a, b) && ggml_are_same_stride(a, b);
-}
-
-/// Whether `op` only describes data that is there already, so that there is nothing to run.
-static inline bool ggml_op_is_empty(enum ggml_op op) {
-    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||
-           op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
 }
 
 /// Whether `t` shares the memory of another tensor.

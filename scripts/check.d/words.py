@@ -34,7 +34,9 @@ def glossary(tree):
 def pattern_of(word):
     end = r'(?:e?s)?\b' if word[-1].isalnum() else ''
     words = re.escape(plain(word))
-    return re.compile((r'(?<!micro )' if word == "panel" else '') + r'\b' + words + end)
+    # Words of the field that end like one of ours: micro-panel, and CUDA's multiProcessorCount.
+    before = {"panel": r'(?<!micro )', "processor": r'(?<!multi )'}.get(word, '')
+    return re.compile(before + r'\b' + words + end)
 
 
 def check_words(tree):
@@ -45,25 +47,18 @@ def check_words(tree):
     found, first, instead = {}, {}, {}
     for _, word, field, where in glossary(tree):
         pattern, needle = pattern_of(word), plain(word)
-        instead[word,] = field
+        instead[word] = field
         for path, words in text.items():
             if needle not in words or not any(path.startswith(folder + "/") for folder in where):
                 continue
             if count := len(pattern.findall(words)):
-                found[word,] = found.get((word,), 0) + count
-                first.setdefault((word,), []).append(path)
-    allowed = tree.counts("words.txt")
-    for key in allowed:
-        if key not in instead:
-            tree.fail("scripts/check.d/words.txt", 1, f"'{key[0]}' is not in the glossary", "take its row out")
-
-    def excess(key, count, limit):
-        path = first[key][0]
-        line = next((number for number, _ in lines_of(tree.file(path), pattern_of(key[0]))), 1)
-        others = f" and {len(first[key]) - 1} more files" if len(first[key]) > 1 else ""
-        tree.fail(path, line, f"'{key[0]}' stands {count} times in this{others}, {limit} so far",
-                  REMEDY.format(instead[key], key[0]))
-    tree.compare("words.txt", found, allowed, excess)
+                found[word] = found.get(word, 0) + count
+                first.setdefault(word, []).append(path)
+    for word, count in found.items():
+        path = first[word][0]
+        line = next((number for number, _ in lines_of(tree.file(path), pattern_of(word))), 1)
+        others = f" and {len(first[word]) - 1} more files" if len(first[word]) > 1 else ""
+        tree.fail(path, line, f"'{word}' stands {count} times in this{others}", REMEDY.format(instead[word], word))
 
 
 def lines_of(file, pattern):

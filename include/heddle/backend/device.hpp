@@ -66,11 +66,11 @@ struct MemoryAmount {
 ///     DeviceType type();
 ///     ggml_backend_buffer_type_t buffer_type();
 ///     auto start(const char* params);                // [1]; `params` may be null
-///     std::string_view objection(const ggml_tensor& node);  // [2]
+///     std::string_view objection(const ggml_tensor& node);  // [2]; or a std::string
 ///
 /// Optional:
 ///
-///     bool supports(const ggml_tensor& node);        // in place of `objection`: no reason given
+///     bool supports(const ggml_tensor& node);        // [5]
 ///     MemoryAmount memory();
 ///     const char* id();                              // address on the bus, "0000:01:00.0"
 ///     bool accepts(ggml_backend_buffer_type_t);      // default: its own buffer types
@@ -85,6 +85,8 @@ struct MemoryAmount {
 /// [2] Why the node cannot run here, "" if it can. Asked only about nodes that compute something.
 /// [3] A buffer around host memory: ggml_backend_buffer_t, or a Result of one.
 /// [4] A unique_ptr of an event class, or a Result of one.
+/// [5] In place of `objection`, if there are no reasons to give; or beside it, to answer without
+///     words: `objection` is then asked only where they are read, and may take its time.
 template <class Self>
 class Device {
 public:
@@ -155,16 +157,25 @@ private:
     }
 
     static bool supports(ggml_backend_dev_t device, const ggml_tensor* node) noexcept {
-        if (only_describes(*node)) return true;
+        if (computes_nothing(*node)) return true;
         return ask(false, [&]() -> bool {
-            if constexpr (requires(Self & s) { s.objection(*node); }) {
-                const std::string_view words = self(device).objection(*node);
-                if (!words.empty() && objection_words.wanted) objection_words.keep(words);
-                return words.empty();
+            constexpr bool has_words = requires(Self & s) { s.objection(*node); };
+            if constexpr (requires(Self & s) { s.supports(*node); }) {
+                if (self(device).supports(*node)) return true;
+                if constexpr (has_words) {
+                    if (objection_words.wanted) keep_words(self(device).objection(*node));
+                }
+                return false;
             } else {
-                return self(device).supports(*node);
+                const auto words = self(device).objection(*node);
+                if (objection_words.wanted) keep_words(words);
+                return words.empty();
             }
         });
+    }
+
+    static void keep_words(std::string_view words) noexcept {
+        if (!words.empty()) objection_words.keep(words);
     }
 
     static bool accepts(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) noexcept {

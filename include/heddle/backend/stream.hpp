@@ -8,26 +8,16 @@
 
 #include "buffer.hpp"
 #include "guard.hpp"
+#include "impl/view_ops.h"
 
 namespace heddle::plugin {
 
-/// Whether a node only describes data: there is nothing to compute for it on any device.
-inline bool only_describes(const ggml_tensor& node) noexcept {
-    switch (node.op) {
-        case GGML_OP_NONE:
-        case GGML_OP_RESHAPE:
-        case GGML_OP_VIEW:
-        case GGML_OP_PERMUTE:
-        case GGML_OP_TRANSPOSE:
-            return true;
-        default:
-            return false;
-    }
-}
+/// Whether a node is a view or an input: there is nothing to compute for it on any device.
+inline bool computes_nothing(const ggml_tensor& node) noexcept { return ggml_op_is_empty(node.op); }
 
 /// Whether a stream has work to do for a node of its graph.
 inline bool wants_computing(const ggml_tensor& node) noexcept {
-    return !only_describes(node) && (node.flags & GGML_TENSOR_FLAG_COMPUTE) != 0 &&
+    return !computes_nothing(node) && (node.flags & GGML_TENSOR_FLAG_COMPUTE) != 0 &&
            !ggml_is_empty(&node);
 }
 

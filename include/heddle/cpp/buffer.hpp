@@ -4,7 +4,7 @@
 #include "context.hpp"
 #include "device.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// Memory that tensors lie in. Goes when its owner does.
 class Buffer {
@@ -53,4 +53,4 @@ private:
     ggml_backend_buffer_ptr buffer_;
 };
 
-}  // namespace heddle
+}  // namespace heddle::api

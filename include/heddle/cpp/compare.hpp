@@ -8,7 +8,7 @@
 
 #include "device.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// How far the results of one node lie apart.
 struct Difference {
@@ -73,4 +73,4 @@ inline Result<std::vector<Difference>> compare(const Stream& first, const Stream
     return std::move(found.differences);
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

@@ -14,7 +14,7 @@
 #include "../../ggml-cpp.h"
 #include "failure.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 class Context;
 class Tensor;
@@ -250,4 +250,4 @@ Result<std::vector<T>> read(const Tensor& tensor) {
     return values;
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

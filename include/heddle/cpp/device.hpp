@@ -9,7 +9,7 @@
 #include "../backend/objection.h"
 #include "graph.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 class Device;
 
@@ -38,14 +38,7 @@ public:
     }
 
     /// How many threads compute; false where a device has none to set.
-    bool set_threads(int threads) {
-        ggml_backend_reg_t registration =
-            ggml_backend_dev_backend_reg(ggml_backend_get_device(c()));
-        auto* set = reinterpret_cast<ggml_backend_set_n_threads_t>(
-            ggml_backend_reg_get_proc_address(registration, "ggml_backend_set_n_threads"));
-        if (set != nullptr) set(c(), threads);
-        return set != nullptr;
-    }
+    bool set_threads(int threads) const;
 
 private:
     ggml_backend_ptr stream_;
@@ -133,12 +126,23 @@ public:
     }
     /// What it has against computing `node`, in words; empty if it can.
     std::string objection(const Tensor& node) const {
-        if (!node) return "the op could not be built";
-        if (supports(node)) return {};
-        auto* ask = reinterpret_cast<heddle_device_objection_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device_), HEDDLE_DEVICE_OBJECTION));
-        const std::string said = ask != nullptr ? ask(device_, node.c()) : "";
-        return said.empty() ? "the device does not say why" : said;
+        return node ? objection(*node.c()) : "the op could not be built";
+    }
+    std::string objection(const ggml_tensor& node) const {
+        if (detail::call([&] { return ggml_backend_dev_supports_op(device_, &node); })) return {};
+        const std::string reported = heddle_last_error();  // by a device that failed while asked
+        const auto ask = function<heddle_device_objection_t>(HEDDLE_DEVICE_OBJECTION);
+        const std::string said = ask != nullptr ? ask(device_, &node) : "";
+        if (!said.empty()) return said;
+        return reported.empty() ? "the device does not say why" : reported;
+    }
+
+    /// A function of its backend that the C headers do not declare, by the name and with the type
+    /// that the backend documents; null if it has none of that name.
+    template <class Function>
+    Function function(const char* name) const {
+        return reinterpret_cast<Function>(
+            ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device_), name));
     }
 
     ggml_backend_buffer_type_t buffer_type() const { return ggml_backend_dev_buffer_type(device_); }
@@ -167,4 +171,10 @@ private:
 
 inline Device Stream::device() const { return Device(ggml_backend_get_device(c())); }
 
-}  // namespace heddle
+inline bool Stream::set_threads(int threads) const {
+    const auto set = device().function<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads");
+    if (set != nullptr) set(c(), threads);
+    return set != nullptr;
+}
+
+}  // namespace heddle::api

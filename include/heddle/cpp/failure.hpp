@@ -7,7 +7,7 @@
 #include "../heddle.h"
 #include "../result.hpp"
 
-namespace heddle::detail {
+namespace heddle::api::detail {
 
 /// While it lives, functions of the C API that this thread calls return instead of stopping the
 /// program.
@@ -52,4 +52,4 @@ inline Result<> from(ggml_status status) {
     return last_failure(code, ggml_status_to_string(status));
 }
 
-}  // namespace heddle::detail
+}  // namespace heddle::api::detail

@@ -5,7 +5,7 @@
 
 #include "context.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// The nodes that lead to some results; lives in their context.
 class Graph {
@@ -52,4 +52,4 @@ private:
     Tensor result_;
 };
 
-}  // namespace heddle
+}  // namespace heddle::api

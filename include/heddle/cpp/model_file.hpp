@@ -22,7 +22,7 @@
 #include <fstream>
 #endif
 
-namespace heddle {
+namespace heddle::api {
 
 /// The bytes of a file, mapped where the system can, read where it cannot. Whoever shortens the
 /// file meanwhile makes reading the missing part undefined, as with every mapping.
@@ -96,12 +96,17 @@ private:
 /// A GGUF file: keys and values, and tensors whose bytes are mapped.
 class ModelFile {
 public:
+    /// Opens the file once and maps it once; what it says is read from the mapping.
     static Result<ModelFile> open(const std::string& path) {
         HEDDLE_TRY_ASSIGN(FileBytes bytes, FileBytes::open(path));
         ggml_context* tensors = nullptr;
-        gguf_context* file = detail::call(
-            [&] { return gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = &tensors}); });
-        if (file == nullptr) return detail::last_failure(Errc::corrupt, "not a GGUF file");
+        gguf_context* file = detail::call([&] {
+            return gguf_init_from_buffer(bytes.data(), bytes.size(),
+                                         {.no_alloc = true, .ctx = &tensors});
+        });
+        if (file == nullptr) {
+            return detail::last_failure(Errc::corrupt, "not a GGUF file").within(path);
+        }
         ModelFile model(path, std::move(bytes), file, tensors);
         HEDDLE_TRY(model.check_extent());
         return model;
@@ -251,4 +256,4 @@ inline Result<std::vector<std::int32_t>> ModelFile::integers(const std::string& 
     return std::vector<std::int32_t>(data, data + gguf_get_arr_n(c(), id));
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

@@ -6,7 +6,7 @@
 
 #include "context.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// An operand that may be left out: an empty tensor is passed on as "none".
 struct Maybe {
@@ -66,4 +66,4 @@ Tensor op(const Arguments&... arguments) {
     });
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

@@ -6,7 +6,7 @@
 
 #include "op.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// How a kernel moves over an image; the first number is for the width.
 struct Sweep {
@@ -85,4 +85,4 @@ inline Tensor timestep_embedding(const Tensor& timesteps, int dimensions, int lo
     return op<ggml_timestep_embedding>(timesteps, dimensions, longest_period);
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

@@ -5,7 +5,7 @@
 
 #include "op.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 // ---- the same elements, seen differently: nothing is computed ----------------------------------
 
@@ -89,4 +89,4 @@ inline Tensor arange(Context& context, float start, float stop, float step = 1.0
                          [&](ggml_context* c) { return ggml_arange(c, start, stop, step); });
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

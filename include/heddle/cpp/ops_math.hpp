@@ -3,7 +3,7 @@
 
 #include "op.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 // ---- arithmetic: the second operand is repeated where it is smaller ----------------------------
 
@@ -79,4 +79,4 @@ inline Tensor reglu(const Tensor& x, const Tensor& gate) {  ///< relu(x) * gate
     return op<ggml_reglu_split>(x, gate);
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

@@ -3,7 +3,7 @@
 
 #include "op.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 // ---- sums, extremes and order ------------------------------------------------------------------
 
@@ -98,4 +98,4 @@ inline Tensor cross_entropy_loss(const Tensor& logits, const Tensor& labels) {
     return op<ggml_cross_entropy_loss>(logits, labels);
 }
 
-}  // namespace heddle
+}  // namespace heddle::api

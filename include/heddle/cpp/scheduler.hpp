@@ -12,7 +12,7 @@
 #include "device.hpp"
 #include "graph.hpp"
 
-namespace heddle {
+namespace heddle::api {
 
 /// Runs graphs over streams of its own on the devices it is given.
 ///
@@ -209,4 +209,4 @@ inline Result<Scheduler> Scheduler::make(std::vector<Device> devices, const Opti
     return scheduler;
 }
 
-}  // namespace heddle
+}  // namespace heddle::api
