@@ -5,16 +5,18 @@
 FOLDER is the one of this script, with its tables:
 
     functions.tsv  every function of the headers, and the library that has it
-    own.tsv        what is exported beyond that: Heddle's own functions, entry points of plug-ins
+    own.tsv        what is exported beyond that: Heddle's own functions
     clients.tsv    what programs of each kind really link, from whichever library
     not_yet.txt    names that are still to come; one that is exported after all is an error too,
                    so the list only shrinks
 
-and NAME=FILE each library that was built.
+and NAME=FILE each library that was built. Entry points of plug-ins are those of the list of
+backends, builders of ops of our own those of ggml's headers.
 """
 
 import csv
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -32,6 +34,26 @@ def rows(path):
         yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
+def entry_points():
+    """Library and symbol: what each plug-in of the list of backends exports so that it can be loaded or linked."""
+    path = pathlib.Path(__file__).resolve().parents[2] / "src" / "backends" / "list.txt"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, loaded, registration = (line.split("|") + ["", ""])[:3]
+        if line.startswith("#") or loaded.strip() == "built-in" or registration.strip() in ("", "-"):
+            continue
+        for symbol in ("ggml_backend_init", registration.strip()):
+            yield {"library": f"ggml-{name.strip()}", "symbol": symbol}
+
+
+def own_builders(known):
+    """Functions of ggml's headers that ggml has not: builders of ops of our own."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    for header in sorted((root / "include" / "ggml").glob("ops_*.h")):
+        for symbol in re.findall(r"GGML_API [^;(]*?\b(ggml_\w+)\(", header.read_text(encoding="utf-8")):
+            if symbol not in known:
+                yield {"library": "ggml-base", "symbol": symbol}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     not_yet = set((folder / "not_yet.txt").read_text(encoding="utf-8").split())
@@ -43,7 +65,9 @@ def main():
 
     wrong, checked, left_out = [], 0, set()
     meant = {name: set() for name in symbols}
-    for row in [*rows(folder / "functions.tsv"), *rows(folder / "own.tsv")]:
+    listed = [*rows(folder / "functions.tsv"), *rows(folder / "own.tsv"), *entry_points()]
+    listed += own_builders({row["symbol"] for row in listed})
+    for row in listed:
         library, symbol = row["library"], row["symbol"]
         if library not in symbols:
             left_out.add(library)

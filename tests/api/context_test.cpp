@@ -53,7 +53,7 @@ TEST(Contexts, SayThatTheyAreFull) {
     EXPECT_THAT(said(context.check()), HasSubstr("not enough space"));
 }
 
-TEST(Contexts, RefuseSizesThatNobodyHas) {
+TEST(Contexts, RefuseSizesBeyondTheMachine) {
     EXPECT_THAT(said(Context::make(std::size_t{1} << 60)), HasSubstr("at most 16777216"));
 }
 

@@ -50,6 +50,7 @@ struct Door {
     /// Runs one case. Empty, or what is wrong. Crashes and hangs are noticed by themselves, and so
     /// is heap that is still in use afterwards each time the same case is run.
     std::string (*run)(Choices& choices, Trace& trace);
+    unsigned turns = 1;  ///< in a round of all doors: more where cases take long and find much
 };
 
 /// All of them.

@@ -4,7 +4,8 @@
 #include <cstddef>
 
 #ifdef HEDDLE_CAMPAIGN_SANITIZED
-#include <sanitizer/allocator_interface.h>
+// Of every sanitizer's allocator; GCC has no header for it.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #else
 #include "tests/faults/fault_points.hpp"
 #endif

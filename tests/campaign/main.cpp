@@ -171,11 +171,13 @@ std::vector<std::filesystem::path> cases_in(const std::filesystem::path& path) {
 
 void print_table(const Plan& plan, std::span<Tally> tallies,
                  std::span<const std::filesystem::path> findings) {
-    std::printf("%-10s %12s %12s %10s %9s\n", "door", "cases", "cases/s", "failures", "findings");
+    std::printf("%-10s %12s %12s %12s %10s %9s\n", "door", "cases", "cases/s", "CPU seconds",
+                "failures", "findings");
     for (std::size_t i = 0; i < tallies.size(); ++i) {
         const Tally& tally = tallies[i];
-        std::printf("%-10s %12llu %12.0f %10llu %9llu\n", plan.doors[i]->name.data(),
+        std::printf("%-10s %12llu %12.0f %12.0f %10llu %9llu\n", plan.doors[i]->name.data(),
                     static_cast<unsigned long long>(tally.done), rate_of(tally),
+                    static_cast<double>(tally.cpu_nanoseconds) / 1e9,
                     static_cast<unsigned long long>(tally.failures),
                     static_cast<unsigned long long>(tally.findings));
     }
@@ -203,6 +205,7 @@ void print_json(const Plan& plan, std::span<Tally> tallies,
         const Tally& tally = tallies[i];
         out += text(i > 0 ? ", " : "", "{\"name\": ", quoted(plan.doors[i]->name),
                     ", \"cases\": ", tally.done.load(), ", \"cases_per_second\": ", rate_of(tally),
+                    ", \"cpu_seconds\": ", static_cast<double>(tally.cpu_nanoseconds) / 1e9,
                     ", \"failures\": ", tally.failures.load(),
                     ", \"findings\": ", tally.findings.load(), "}");
     }

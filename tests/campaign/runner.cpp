@@ -39,12 +39,17 @@ void write(const std::filesystem::path& path, const std::string& text) {
 /// One process' share of a plan.
 class Share {
 public:
-    Share(const Plan& plan, std::span<Tally> tallies) : plan_(plan), tallies_(tallies) {}
-
-    void run(std::size_t first_door) {
-        for (std::size_t turn = first_door; has_work(); ++turn) {
-            take_turn(turn % plan_.doors.size());
+    Share(const Plan& plan, std::span<Tally> tallies) : plan_(plan), tallies_(tallies) {
+        for (std::size_t door = 0; door < plan.doors.size(); ++door) {
+            turns_.insert(turns_.end(), plan.doors[door]->turns, door);
         }
+    }
+
+    /// Job `number` of all: each begins elsewhere in the round.
+    void run(int number) {
+        const std::size_t first =
+            static_cast<std::size_t>(number) * turns_.size() / static_cast<std::size_t>(plan_.jobs);
+        for (std::size_t turn = first; has_work(); ++turn) take_turn(turns_[turn % turns_.size()]);
     }
 
 private:
@@ -85,6 +90,7 @@ private:
 
     const Plan& plan_;
     std::span<Tally> tallies_;
+    std::vector<std::size_t> turns_;  ///< numbers of doors
     Worker worker_;
 };
 
@@ -105,7 +111,7 @@ void run(const Plan& plan, std::span<Tally> tallies, void (*tick)(const Plan&, s
         const pid_t process = fork();
         if (process == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            Share(plan, tallies).run(static_cast<std::size_t>(job));
+            Share(plan, tallies).run(job);
             _exit(0);
         }
         if (process > 0) processes.push_back(process);

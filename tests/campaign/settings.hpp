@@ -15,6 +15,10 @@ struct Settings {
     /// Where measured costs of devices are kept for the next process; empty: nowhere.
     std::string cost_file;
 
+    /// A folder for the files that cases make: of one process, so that cases of others are not
+    /// in it. It is there as long as the process' worker.
+    std::string scratch;
+
     /// Devices that round in their own way.
     std::vector<std::string> others() const {
         std::vector<std::string> names;

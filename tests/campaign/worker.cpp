@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMostFrames = 48;
 // To look for a leak is to run the case again and again. Most suspects have filled a cache.
-constexpr std::uint64_t kLeakSample = 8;
+constexpr std::uint64_t kLeakSample = 32;
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM, SIGTRAP, SIGSYS};
 
 using Clock = std::chrono::steady_clock;
@@ -145,11 +145,17 @@ Worker::Worker() {
     if (memory == MAP_FAILED) std::abort();  // nothing can be found without it
     shared_ = static_cast<Shared*>(memory);
     said_ = memfd_create("said", MFD_CLOEXEC);
+    std::string name = std::filesystem::temp_directory_path() / "heddle-campaign-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) std::abort();  // as above
+    scratch_ = name;
+    settings().scratch = std::move(name);
 }
 
 Worker::~Worker() {
     munmap(shared_, sizeof(Shared));
     close(said_);
+    std::error_code ignored;  // it stays, then
+    std::filesystem::remove_all(scratch_, ignored);
 }
 
 /// Runs `body` in a child and waits for its end.
@@ -233,6 +239,17 @@ std::optional<Failure> Worker::judge(int status, bool hung) const {
 
 namespace {
 
+/// Of all children that are gone.
+std::uint64_t cpu_nanoseconds_of_children() {
+    rusage used{};
+    getrusage(RUSAGE_CHILDREN, &used);
+    const auto nanoseconds = [](const timeval& time) {
+        return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
+               static_cast<std::uint64_t>(time.tv_usec) * 1000U;
+    };
+    return nanoseconds(used.ru_utime) + nanoseconds(used.ru_stime);
+}
+
 /// True if the text is empty: the case has passed.
 bool passed(const std::string& wrong, std::span<char> what) {
     if (wrong.empty()) return true;
@@ -246,6 +263,7 @@ bool passed(const std::string& wrong, std::span<char> what) {
 
 std::optional<Failure> Worker::run(const Door& door, const Slice& slice, Tally& tally) {
     const std::int64_t begun = now();
+    const std::uint64_t used = cpu_nanoseconds_of_children();
     auto failure = in_child(door, [&] {
         Trace none;
         while (Clock::now() < slice.end) {
@@ -267,6 +285,7 @@ std::optional<Failure> Worker::run(const Door& door, const Slice& slice, Tally& 
     });
     if (failure) tally.done.fetch_add(1), tally.failures.fetch_add(1);
     tally.nanoseconds.fetch_add(static_cast<std::uint64_t>(now() - begun));
+    tally.cpu_nanoseconds.fetch_add(cpu_nanoseconds_of_children() - used);
     return failure;
 }
 

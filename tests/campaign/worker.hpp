@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct Tally {
     std::atomic<std::uint64_t> failures{0};     ///< cases that did not pass
     std::atomic<std::uint64_t> findings{0};     ///< causes seen for the first time
     std::atomic<std::uint64_t> nanoseconds{0};  ///< of all processes together
+    std::atomic<std::uint64_t> cpu_nanoseconds{0};
 };
 
 /// Until when cases are drawn from seeds.
@@ -67,7 +69,8 @@ private:
     bool overdue(const Door& door) const;
 
     Shared* shared_;
-    int said_ = -1;  ///< a file without a name: standard error of children
+    int said_ = -1;                  ///< a file without a name: standard error of children
+    std::filesystem::path scratch_;  ///< a folder for the files of children
 };
 
 }  // namespace heddle::campaign

@@ -138,7 +138,9 @@ TEST_F(BadInput, UnknownDevice) {
     refuses({"verify", "@good.gguf", "--on", "LOOM7"}, "no device is called 'LOOM7'");
     refuses({"verify", "@good.gguf", "--on", "CPU", "--against", "LOOM7"},
             "no device is called 'LOOM7'");
-    refuses({"verify", "--device", "LOOM7"}, "device LOOM7 cannot be used");
+    refuses({"verify", "@good.gguf", "--on", "CPU", "-p", "a", "-p", "b"},
+            "2 prompts, but the nodes of one graph are compared; --tokens compares texts");
+    refuses({"verify", "--device", "LOOM7"}, "no device is called 'LOOM7'; there are ");
     refuses({"verify", "--op", "ADD,WEAVE"}, "there are no cases of 'WEAVE'");
 }
 
@@ -185,8 +187,12 @@ TEST_F(BadInput, Prompts) {
             "--context 212");
     refuses({"run", "@good.gguf", "-i", "-p", std::string(200, 'a')}, "the prompt is 204 tokens");
     refuses({"run", "@good.gguf", "--chat", "-p", "a"}, "chat");
-    refuses({"run", "@template.gguf", "--chat", "-p", "a"}, "its chat template is none of chatml");
-    refuses({"run", "@template.gguf", "-i", "-p", "a"}, "its chat template is none of chatml");
+    refuses({"run", "@template.gguf", "--chat", "-p", "a"},
+            "its chat template cannot be used: it leaves out what the user says");
+    const Outcome as_text = run({"run", "@template.gguf", "-p", "a", "-n", "1", "-q"});
+    EXPECT_EQ(as_text.status, 0);
+    EXPECT_THAT(as_text.err, HasSubstr("; the text is continued as it stands]"));
+    refuses({"run", "@good.gguf", "-f", "@nowhere.txt"}, "nowhere.txt: cannot be opened");
     refuses({"explain", "@good.gguf", "-n", "65"}, "65 tokens at a time, but room for 64");
 }
 
@@ -205,8 +211,8 @@ TEST_F(BadInput, WrongCommandLines) {
     is_misuse({"explain"});
     is_misuse({"explain", "@good.gguf", "--tokens", "0"});
     is_misuse({"explain", "@good.gguf", "--trace", "@trace.json"});
-    is_misuse({"verify", "@good.gguf"});
     is_misuse({"verify", "--on", "CPU"});
+    is_misuse({"verify", "@good.gguf", "--on", "CPU", "--batch", "8"});
     is_misuse({"verify", "--cases", "0"});
     is_misuse({"verify", "--golden", "@nowhere"});
     is_misuse({"completion"});

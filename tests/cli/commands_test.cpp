@@ -256,8 +256,12 @@ TEST_F(Commands, RunContinuesAText) {
 
 TEST_F(Commands, RunWritesThePageOfItsSchedule) {
     printed({"run", model(), "-p", "a", "-n", "2", "-q", "--html", path("page.html")});
-    EXPECT_THAT(content_of(path("page.html")), HasSubstr("<html"));
+    const std::string page = content_of(path("page.html"));
+    EXPECT_THAT(page, HasSubstr("<html"));
+    EXPECT_THAT(page, HasSubstr("\"command\":\"heddle run "));
+    EXPECT_THAT(page, HasSubstr("\"model\":\"" + model().substr(model().find_last_of('/') + 1)));
     EXPECT_THAT(printed({"run", model(), "-p", "a", "-n", "2", "--explain"}), HasSubstr("splits"));
+    parsed({"run", model(), "-p", "a", "-n", "2", "--json", "--explain"});  // one object, no more
 }
 
 TEST_F(Commands, RunWithTheSameSeedGivesTheSameText) {
@@ -266,8 +270,12 @@ TEST_F(Commands, RunWithTheSameSeedGivesTheSameText) {
     EXPECT_EQ(printed(words), printed(words));
 }
 
+constexpr const char* kTemplate =
+    "{% for m in messages %}{{ m.content + eos_token if m.role == 'assistant' else "
+    "'[INST] ' + m.content + ' [/INST]' }}{% endfor %}";
+
 TEST_F(Commands, RunTalksLineByLineAndRemembers) {
-    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    SmallModel{.chat_template = kTemplate}.write(path("chat.gguf"));
     const std::vector<std::string> words{"run", path("chat.gguf"), "-i", "-n",    "3",
                                          "-q",  "--temperature",   "0",  "--json"};
     const auto talk = [&](const std::string& lines) {
@@ -312,7 +320,7 @@ TEST_F(Commands, RunAnswersLinesOfAFileWithoutPrompts) {
 }
 
 TEST_F(Commands, RunTakesNoWordsOfTheUserForTheTemplates) {
-    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    SmallModel{.chat_template = kTemplate}.write(path("chat.gguf"));
     std::vector<std::string> words{"run", path("chat.gguf"), "--json", "-n",
                                    "1",   "--temperature",   "0"};
     const auto ends_in = [](const json& said) {
@@ -330,7 +338,11 @@ TEST_F(Commands, RunTakesNoWordsOfTheUserForTheTemplates) {
 }
 
 TEST_F(Commands, RunForgetsTheOldestMessagesWhenTheContextIsFull) {
-    SmallModel{.chat_template = "{{ '[INST] ' + x + ' [/INST]' }}"}.write(path("chat.gguf"));
+    // Marks so short that half of the context holds more than the last message.
+    SmallModel{.chat_template =
+                   "{% for m in messages %}{{ m.content + eos_token if m.role == "
+                   "'assistant' else '[' + m.content + ']' }}{% endfor %}"}
+        .write(path("chat.gguf"));
     std::string lines;
     for (char c = 'a'; c < 'i'; ++c) lines += std::string(6, c) + "\n";
     const Outcome outcome = heddle(
@@ -339,10 +351,13 @@ TEST_F(Commands, RunForgetsTheOldestMessagesWhenTheContextIsFull) {
     EXPECT_THAT(outcome.err, HasSubstr("[the oldest messages no longer fit into the context of 64 "
                                        "tokens; left out: "));
     const json all = json::parse(outcome.out);
+    std::ptrdiff_t most = 0;
     for (char c = 'a'; c < 'i'; ++c) {
-        EXPECT_EQ(std::ranges::count(all["prompt_ids"], json(3 + c)), 6) << "each is read once";
+        const auto times = std::ranges::count(all["prompt_ids"], json(3 + c));
+        EXPECT_GE(times, 6) << "each is read";
+        most = std::max(most, times);
     }
-    EXPECT_GT(all["speeds"]["prefill_tokens"], all["prompt_ids"].size()) << "some are read again";
+    EXPECT_GE(most, 12) << "some are read again";
 }
 
 TEST_F(Commands, RunGoesOnAtATerminalAfterAMessageThatDoesNotFit) {

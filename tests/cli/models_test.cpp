@@ -108,6 +108,30 @@ TEST_F(ShippedModel, HasItsNextTokensComparedOnTwoDevices) {
     }
 }
 
+TEST_F(ShippedModel, HasSeveralTextsComparedAtOnce) {
+    const auto all =
+        nlohmann::json::parse(heddle({"verify", kShipped, "--on", "sim", "--tokens", "3", "--batch",
+                                      "2", "-p", "Tom", "-p", "Once upon a time", "--json"})
+                                  .out);
+    EXPECT_TRUE(all["passed"].get<bool>());
+    ASSERT_EQ(all["tokens"].size(), 6u);
+    EXPECT_EQ(all["tokens"][2]["text"], 0);
+    EXPECT_EQ(all["tokens"][3]["text"], 1);
+    EXPECT_EQ(all["tokens"][5]["token"], 2);
+}
+
+/// Some instruction sets multiply weights that are rearranged for them, others do not.
+TEST_F(ShippedModel, HasTheTokensOfEveryTypeComparedWithOtherInstructionSets) {
+    const Directory directory;
+    for (const char* type : {"Q4_0", "Q4_K", "Q8_0"}) {
+        const std::string model = directory.path(std::string(type) + ".gguf");
+        ASSERT_EQ(heddle({"quantize", kShipped, model, type}).status, 0);
+        const Outcome outcome = heddle({"verify", model, "--on", "sim", "--tokens", "3"});
+        EXPECT_EQ(outcome.err, "") << type;
+        EXPECT_THAT(outcome.out, testing::HasSubstr(" of 3 tokens are alike on sim and CPU"));
+    }
+}
+
 TEST_F(ShippedModel, KeepsToABudget) {
     const json half = run_greedily(kShipped, "Once upon a time", 8,
                                    {"--device", "sim:devices=1", "--budget", "SIM0=14M"});

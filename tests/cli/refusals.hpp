@@ -51,7 +51,11 @@ protected:
     void is_misuse(const Words& words) const {
         const Outcome outcome = run(words);
         EXPECT_EQ(outcome.status, 2) << testing::PrintToString(words) << outcome.err;
-        EXPECT_EQ(outcome.out, "");
+        // Scripts are told, too.
+        const bool is_json = outcome.out.starts_with("{\"error\":");
+        EXPECT_TRUE(outcome.out.empty() ||
+                    (is_json && std::ranges::find(words, "--json") != words.end()))
+            << outcome.out;
         EXPECT_NE(outcome.err, "");
         EXPECT_EQ(directory_.files(), before_);
     }

@@ -224,8 +224,8 @@ TEST_F(Surroundings, RunSaysThatResultsAreNoNumbers) {
 
 TEST_F(Surroundings, RunRefusesOptionsThatAreNoNumbers) {
     const std::pair<Words, const char*> cases[] = {
-        {{"--temperature", "nan"}, "'nan' is no number from 0 to 1e+06"},
-        {{"--temperature", "-1"}, "'-1' is no number from 0 to 1e+06"},
+        {{"--temperature", "nan"}, "'nan' is no number from 0 to 1000000"},
+        {{"--temperature", "-1"}, "'-1' is no number from 0 to 1000000"},
         {{"--top-p", "nan"}, "'nan' is no number from 0 to 1"},
         {{"--min-p", "1.5"}, "'1.5' is no number from 0 to 1"},
         {{"--top-k", "-1"}, "--top-k"},
@@ -258,7 +258,7 @@ TEST_F(Surroundings, ALineThatDoesNotFitEndsItsTurnOnly) {
     EXPECT_NE(outcome.out, "") << "the second line was answered";
 }
 
-TEST_F(Surroundings, AFifoIsNoModelAndNobodyWaitsForIt) {
+TEST_F(Surroundings, AFifoIsNoModelAndIsNotWaitedFor) {
     ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
     for (const Words& words :
          {Words{"inspect", path("fifo")}, Words{"quantize", path("fifo"), path("o.gguf"), "Q8_0"},

@@ -48,7 +48,7 @@ TEST(Usage, NumbersOutOfRangeAreToldTheRange) {
     EXPECT_THAT(refusal({"run", "m.gguf", "-n", "-1"}),
                 HasSubstr("--tokens: '-1' is no whole number from 0 to 1073741824"));
     EXPECT_THAT(refusal({"run", "m.gguf", "--temperature", "hot"}),
-                HasSubstr("--temperature: 'hot' is no number from 0 to 1e+06"));
+                HasSubstr("--temperature: 'hot' is no number from 0 to 1000000"));
     EXPECT_THAT(refusal({"run", "m.gguf", "-t", "2.5"}), HasSubstr("'2.5' is no whole number"));
 }
 
@@ -128,7 +128,8 @@ TEST(Help, HasGroupsDefaultsAndExamples) {
     for (const char* group : {"\nText:\n", "\nSampling:\n", "\nDevices:\n", "\nOutput:\n"}) {
         EXPECT_THAT(text, HasSubstr(group));
     }
-    EXPECT_THAT(text, HasSubstr("-n, --tokens N          Most tokens to write (default 128)\n"));
+    EXPECT_THAT(text, HasSubstr("--top-k N           Choose among so many; 0: all (default 40)\n"));
+    EXPECT_THAT(text, HasSubstr("-n, --tokens N          Most tokens to write (default 128;"));
     EXPECT_THAT(text, Not(HasSubstr("INT")));
     EXPECT_THAT(text, Not(HasSubstr("Needs:")));
 }

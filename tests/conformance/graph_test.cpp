@@ -172,7 +172,7 @@ TEST_P(GraphRun, IntermediateResultsMarkedAsOutputsAreWritten) {
     EXPECT_NEAR(read(product)[77], 3, kRounding);
 }
 
-TEST_P(GraphRun, ExpertsThatNobodySelectsAreNotRead) {
+TEST_P(GraphRun, ExpertsThatAreNotSelectedAreNotRead) {
     Workspace workspace;
     ggml_context* context = workspace.context();
     ggml_tensor* experts = ggml_new_tensor_3d(context, GGML_TYPE_F32, 64, 64, 4);

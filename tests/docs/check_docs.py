@@ -14,9 +14,10 @@ What a block is stands behind its fence:
     sh static          commands that are not run: make targets and options of heddle must exist
     text               anything that is no code
     text output        what the program in the block before prints
+    text of=SCRIPT     what a script of the project prints that gets the build directory
 
-Where output is compared, numbers and spacing do not count, and `...` stands for any text, on a line
-of its own for any lines. Other languages (json, cmake from=FILE) are checked likewise.
+Where output is compared, spacing does not count, nor do numbers with a point or a unit of time, speed or
+size; whole numbers must be the same. `...` stands for any text, on a line of its own for any lines. Other languages (json, cmake from=FILE) are checked likewise.
 """
 
 import argparse
@@ -34,7 +35,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 FENCE = re.compile(r"^```(.*)$")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 RUNNABLE = {"heddle", "build/bin/heddle"}
-KNOWN_PROGRAMS = {"git", "cd", "make", "cmake", "ctest", "python3", "pip", "tar", "HEDDLE", "sudo"}
+KNOWN_PROGRAMS = {"git", "cd", "make", "cmake", "ctest", "python3", "pip", "tar", "HEDDLE", "sudo",
+                  "export", "c++"}
 TIME_LIMIT = 120
 
 
@@ -83,14 +85,22 @@ def read_page(root, page):
     return blocks, problems
 
 
+NUMBER = r"\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+# Behind what another machine, or another moment, makes of a number.
+UNIT = re.compile(r" ?(%|[KMGT]?i?B\b|[num\u00b5]?s\b|/s\b|[GT]?FLOP)")
+
+
 def pattern_of(line):
-    """A line of output as a pattern: numbers and spacing do not count."""
+    """A line of output as a pattern: spacing does not count, and of numbers only those that are whole."""
     parts = []
     for part in line.strip().split("..."):
         part = re.sub(r"\s+", " ", part)
-        pieces = re.split(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)", part)
-        parts.append("".join(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?" if i % 2 else re.escape(piece)
-                             for i, piece in enumerate(pieces)))
+        pieces = re.split(f"({NUMBER})", part)
+        made = ""
+        for i, piece in enumerate(pieces):
+            is_whole = i % 2 and piece.isdigit() and not UNIT.match(pieces[i + 1])
+            made += NUMBER if i % 2 and not is_whole else re.escape(piece)
+        parts.append(made)
     return re.compile(".*".join(parts) + r"\Z")
 
 
@@ -232,6 +242,9 @@ class Checker:
             for option in (w.split("=")[0] for w in words if re.match(r"^--?[a-z]", w)):
                 if not re.search(rf"(^|[\s,]){re.escape(option)}\b", text):
                     return f"'{command}': {option} is not an option of heddle {' '.join(sub)}"
+        elif program.startswith("scripts/"):
+            if not (self.root / program).is_file():
+                return f"'{command}': there is no {program}"
         elif program not in KNOWN_PROGRAMS and not program.startswith(("./", "build/", "apt-get")):
             return f"'{command}': {program} is not a program the documentation may use unseen"
         return None
@@ -250,7 +263,8 @@ class Checker:
             elif line.strip():
                 return "output without a command: commands begin with '$ '"
         for command, expected in commands:
-            problem = self.check_static(command)
+            # What is to be refused may be called wrongly.
+            problem = None if block.values.get("status") == "2" else self.check_static(command)
             if problem:
                 return problem
             if "static" in block.words:
@@ -269,6 +283,14 @@ class Checker:
                 return f"'{command}' {problem}"
         return None
 
+    def check_script(self, block):
+        command = [str(self.root / block.values["of"]), str(self.build)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              stdin=subprocess.DEVNULL, env=self.environment(), timeout=TIME_LIMIT)
+        if done.returncode != 0:
+            return f"{block.values['of']} ends with {done.returncode}: {done.stdout}"
+        return compare_output(block.text, done.stdout.replace(str(self.build), "build"))
+
     # ---- all of it
 
     def check(self, block, following):
@@ -276,6 +298,8 @@ class Checker:
             return self.check_code(block, following)
         if block.language == "sh":
             return self.check_shell(block)
+        if block.language == "text" and "of" in block.values:
+            return self.check_script(block)
         if block.language == "text":
             return None
         if "from" in block.values:

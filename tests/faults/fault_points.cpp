@@ -1,6 +1,7 @@
 #include "tests/faults/fault_points.hpp"
 
 #include <execinfo.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,6 +19,16 @@ void* frames[kMostFrames];
 int frame_count = 0;
 std::atomic<Kind> failed_kind{Kind::memory};
 std::atomic<int> report_file{-1};
+
+bool is_watched(const Counter& counter, int file) {
+    if (counter.watched_inode.load(std::memory_order_relaxed) == 0 || file < 0) return false;
+    const int reason = errno;
+    struct stat status {};
+    const bool is_known = fstat(file, &status) == 0;
+    errno = reason;
+    return is_known && status.st_ino == counter.watched_inode.load() &&
+           status.st_dev == counter.watched_device.load();
+}
 
 }  // namespace
 
@@ -60,6 +71,29 @@ bool strikes(Kind kind) {
     }
     return true;
 }
+
+void watch(const std::string& path) {
+    struct stat status {};
+    Counter& counter = *used.load();
+    const bool is_there = stat(path.c_str(), &status) == 0;
+    counter.watched_device.store(status.st_dev);
+    counter.watched_inode.store(is_there ? status.st_ino : 0);
+    counter.opens.store(0);
+    counter.mappings.store(0);
+}
+
+void count_open(int file) {
+    Counter& counter = *used.load(std::memory_order_relaxed);
+    if (is_watched(counter, file)) counter.opens.fetch_add(1);
+}
+
+void count_mapping(int file) {
+    Counter& counter = *used.load(std::memory_order_relaxed);
+    if (is_watched(counter, file)) counter.mappings.fetch_add(1);
+}
+
+long watched_opens() { return used.load()->opens.load(); }
+long watched_mappings() { return used.load()->mappings.load(); }
 
 void print_failed_point() {
     if (!fired() || frame_count == 0) return;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <string>
 
 namespace heddle::faults {
 
@@ -47,6 +48,10 @@ struct Counter {
     std::atomic<int> fault{0};
     std::atomic<long> left{0};
     std::atomic<bool> fired{false};
+
+    /// The file whose opens and mappings are counted, whatever name it is opened by; inode 0: none.
+    std::atomic<unsigned long> watched_device{0}, watched_inode{0};
+    std::atomic<long> opens{0}, mappings{0};
 };
 
 /// The counter that all points look at from now on.
@@ -63,6 +68,16 @@ bool fired();
 
 /// Counts a point; true if it is to fail.
 bool strikes(Kind kind);
+
+/// Opens and mappings of that file are counted from now on, beginning with 0.
+void watch(const std::string& path);
+
+/// What was opened or mapped under this descriptor; nothing happens if it is another file.
+void count_open(int file);
+void count_mapping(int file);
+
+long watched_opens();
+long watched_mappings();
 
 /// Blocks that were allocated and not freed yet.
 long live_blocks();

@@ -43,6 +43,17 @@ bool reading_fails(std::FILE* stream) {
     return true;
 }
 
+/// What a call to open a file gave.
+int counted(int file) {
+    count_open(file);
+    return file;
+}
+
+std::FILE* counted(std::FILE* stream) {
+    if (stream != nullptr) count_open(fileno(stream));
+    return stream;
+}
+
 /// The mode behind `flags`, if there is one.
 mode_t mode_of(int flags, std::va_list more) {
     return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
@@ -51,6 +62,7 @@ mode_t mode_of(int flags, std::va_list more) {
 }  // namespace
 }  // namespace heddle::faults
 
+using heddle::faults::counted;
 using heddle::faults::fails;
 using heddle::faults::Kind;
 using heddle::faults::mode_of;
@@ -68,7 +80,7 @@ int open(const char* path, int flags, ...) {
     va_start(more, flags);
     const mode_t mode = mode_of(flags, more);
     va_end(more);
-    return fails(Kind::open, EMFILE) ? -1 : real(path, flags, mode);
+    return fails(Kind::open, EMFILE) ? -1 : counted(real(path, flags, mode));
 }
 
 int open64(const char* path, int flags, ...) {
@@ -85,7 +97,7 @@ int openat(int directory, const char* path, int flags, ...) {
     va_start(more, flags);
     const mode_t mode = mode_of(flags, more);
     va_end(more);
-    return fails(Kind::open, EMFILE) ? -1 : real(directory, path, flags, mode);
+    return fails(Kind::open, EMFILE) ? -1 : counted(real(directory, path, flags, mode));
 }
 
 int openat64(int directory, const char* path, int flags, ...) {
@@ -107,7 +119,7 @@ int mkostemp64(char* path, int flags) { return mkostemp(path, flags); }
 
 std::FILE* fopen(const char* __restrict path, const char* __restrict mode) {
     static const auto real = real_function<decltype(&::fopen)>("fopen");
-    return fails(Kind::open, EMFILE) ? nullptr : real(path, mode);
+    return fails(Kind::open, EMFILE) ? nullptr : counted(real(path, mode));
 }
 
 std::FILE* fopen64(const char* __restrict path, const char* __restrict mode) {

@@ -59,7 +59,9 @@ void* mmap(void* at, std::size_t size, int protection, int flags, int file, off_
     static const auto real = real_function<decltype(&::mmap)>("mmap");
     if (fails(Kind::mapping, ENOMEM)) return MAP_FAILED;
     void* const made = real(at, size, protection, flags, file, offset);
-    if (made != MAP_FAILED) mappings.fetch_add(1);
+    if (made == MAP_FAILED) return made;
+    mappings.fetch_add(1);
+    heddle::faults::count_mapping(file);
     return made;
 }
 

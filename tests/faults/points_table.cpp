@@ -44,6 +44,30 @@ Table* const table = [] {
     return made;
 }();
 
+/// What HEDDLE_SWEEP asks for.
+struct Extent {
+    bool is_full = false;
+    long first = 1, step = 1;
+};
+
+Extent read_extent() {
+    const char* const asked = std::getenv("HEDDLE_SWEEP");
+    if (asked == nullptr) return {};
+    if (std::string_view(asked) == "full") return {.is_full = true};
+    Extent share{.is_full = true};
+    if (std::sscanf(asked, "full:%ld/%ld", &share.first, &share.step) != 2 || share.first < 1 ||
+        share.first > share.step) {
+        std::fprintf(stderr, "HEDDLE_SWEEP=%s is neither full nor full:N/M\n", asked);
+        std::exit(2);
+    }
+    return share;
+}
+
+const Extent& extent() {
+    static const Extent read = read_extent();
+    return read;
+}
+
 }  // namespace
 
 void record_points(Kind kind, long points) {
@@ -55,13 +79,12 @@ void record_points(Kind kind, long points) {
     testing::Test::RecordProperty(key, std::to_string(points));
 }
 
+long first_point() { return extent().first; }
+
 long next_point(long number, long all_below) {
-    static const bool is_full = [] {
-        const char* asked = std::getenv("HEDDLE_SWEEP");
-        return asked != nullptr && std::string_view(asked) == "full";
-    }();
     constexpr long kSlower = 16;  // steps grow by a sixteenth of the way behind them
-    if (is_full || number < all_below) return number + 1;
+    if (extent().is_full) return number + extent().step;
+    if (number < all_below) return number + 1;
     return number + 1 + (number - all_below) / kSlower;
 }
 

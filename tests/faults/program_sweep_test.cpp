@@ -1,14 +1,11 @@
 // The program `heddle` while its calls to the system fail, one after the other.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +15,7 @@
 #include "tests/faults/fault_points.hpp"
 #include "tests/faults/points_table.hpp"
 #include "tests/faults/preloaded.hpp"
+#include "tests/faults/shared_counter.hpp"
 
 namespace heddle::faults {
 namespace {
@@ -49,21 +47,6 @@ bool is_one_sentence(std::string_view text) {
         text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
     return text.starts_with("heddle") && std::ranges::count(text, '\n') == 1;
 }
-
-/// A counter in memory that the program shares.
-class SharedCounter {
-public:
-    explicit SharedCounter(const std::string& path) {
-        const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
-        EXPECT_EQ(ftruncate(file, sizeof(Counter)), 0);
-        void* const memory =
-            mmap(nullptr, sizeof(Counter), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        close(file);
-        EXPECT_NE(memory, MAP_FAILED);
-        use_counter(*new (memory) Counter);
-        setenv(kCounterVariable, path.c_str(), 1);
-    }
-};
 
 class ProgramSweep : public testing::TestWithParam<Command> {
 protected:
@@ -139,7 +122,8 @@ protected:
 
     long sweep(Kind kind, Fault fault, int& failures) {
         long struck = 0;
-        for (long number = 1; failures < kMostFailures; number = next_point(number, kFirstPoints)) {
+        for (long number = first_point(); failures < kMostFailures;
+             number = next_point(number, kFirstPoints)) {
             SCOPED_TRACE(std::string(name_of(kind)) + " " + std::to_string(number) +
                          (fault == Fault::once ? " once" : " from then on"));
             const int before = parts();
@@ -182,9 +166,11 @@ TEST_P(ProgramSweep, SaysWhatFailedAndLeavesNothing) {
 }
 
 const Command kCommands[] = {
-    {"run", {"run", "@model.gguf", "-p", "ab", "-n", "3", "-t", "2", "-q"}},
-    {"run_mapped", {"run", "@model.gguf", "-p", "ab", "-n", "3", "-t", "2", "-q", "--mapped"}},
-    {"run_on_sim", {"run", "@model.gguf", "-p", "ab", "-n", "3", "-q", "-d", "sim:devices=2"}},
+    {"run", {"run", "@model.gguf", "-p", "ab", "-n", "3", "--seed", "1", "-t", "2", "-q"}},
+    {"run_mapped",
+     {"run", "@model.gguf", "-p", "ab", "-n", "3", "--seed", "1", "-t", "2", "-q", "--mapped"}},
+    {"run_on_sim",
+     {"run", "@model.gguf", "-p", "ab", "-n", "3", "--seed", "1", "-q", "-d", "sim:devices=2"}},
     {"quantize", {"quantize", "@model.gguf", "@out.gguf", "Q8_0", "-t", "2"}},
     {"explain", {"explain", "@model.gguf", "-d", "sim", "--html", "@out.html"}, "placed by rules"},
     {"inspect", {"inspect", "@model.gguf"}},

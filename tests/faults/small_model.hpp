@@ -1,6 +1,7 @@
 /// One block of a transformer, small enough to run thousands of times.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "ggml-backend.h"

@@ -150,7 +150,8 @@ long sweep_pass(Scenario scenario, Kind kind, const Pass& pass, int& failures) {
     current_pass = pass.name;
     long struck = 0;
     const auto* result = testing::UnitTest::GetInstance()->current_test_info()->result();
-    for (long number = 1; failures < kMostFailures; number = next_point(number, kFirstPoints)) {
+    for (long number = first_point(); failures < kMostFailures;
+         number = next_point(number, kFirstPoints)) {
         SCOPED_TRACE(std::string(pass.name) + ", " + name_of(kind) + " " + std::to_string(number));
         const int before = result->total_part_count();
         const bool is_left = strike_without_loss(scenario, kind, pass, number);

@@ -97,12 +97,30 @@ if(pkg_config)
   if(NOT IS_DIRECTORY ${output})
     message(FATAL_ERROR "plug-ins would go to ${output}, which is not there")
   endif()
-  run(${pkg_config} --cflags --libs heddle)
+  run(${pkg_config} --cflags --libs ggml)
   separate_arguments(flags UNIX_COMMAND "${output}")
   run(${C_COMPILER} ${SOURCE_DIR}/tests/install/client/client.c -o ${stage}/by_pkg_config ${flags}
       -Wl,-rpath,${prefix}/${LIBDIR})
   run(${stage}/by_pkg_config)
+
+  # README's first program, by the line that stands there.
+  if(SHARED)
+    file(STRINGS ${SOURCE_DIR}/README.md line REGEX "^[$] c[+][+] first_graph.cpp ")
+    string(SUBSTRING "${line}" 2 -1 line)
+    file(MAKE_DIRECTORY ${stage}/first)
+    file(COPY ${prefix}/share/heddle/examples/first_graph.cpp DESTINATION ${stage}/first)
+    run(sh -c "cd ${stage}/first && ${line} && ./first_graph")
+    expect("${output}" ": 11 22 33 44")
+  endif()
 endif()
+
+# The examples, as they are installed, far from the tree.
+file(COPY ${prefix}/share/heddle/examples DESTINATION ${stage})
+configure_and_build(examples ${stage}/examples)
+run(${stage}/build-examples/first_graph_cpp)
+expect("${output}" ": 11 22 33 44")
+run(${stage}/build-examples/one_layer ${prefix}/share/heddle/tales-7m-q8_0.gguf 3)
+expect("${output}" "gave 256 numbers")
 
 # The libraries as part of another project: enough to see that its targets are right.
 run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/install/outside/inside -B ${stage}/build-inside
@@ -120,10 +138,11 @@ endif()
 # Every function that programs link is in the libraries as they are installed.
 if(SHARED)
   set(libraries)
-  foreach(library ggml-base ggml ggml-cpu ggml-blas ggml-cuda ggml-vulkan ggml-rpc)
-    if(EXISTS ${prefix}/${LIBDIR}/lib${library}.so)
-      list(APPEND libraries ${library}=${prefix}/${LIBDIR}/lib${library}.so)
-    endif()
+  foreach(library IN ITEMS ggml-base ggml ggml-cpu)
+    list(APPEND libraries ${library}=${prefix}/${LIBDIR}/lib${library}.so)
+  endforeach()
+  foreach(library IN LISTS PLUGINS)
+    list(APPEND libraries ${library}=${plugins}/lib${library}.so)
   endforeach()
   set(abi ${SOURCE_DIR}/tests/abi)
   run(${PYTHON} ${abi}/check_symbols.py ${abi} ${libraries})

@@ -32,7 +32,9 @@ set(installed_files
 if(EXISTS ${BUILD_DIR}/bin/heddle)
   list(APPEND installed_files
     bin/heddle share/man/man1/heddle.1 share/bash-completion/completions/heddle
-    share/zsh/site-functions/_heddle share/fish/vendor_completions.d/heddle.fish)
+    share/zsh/site-functions/_heddle share/fish/vendor_completions.d/heddle.fish
+    share/heddle/tales-7m-q8_0.gguf share/heddle/examples/CMakeLists.txt
+    share/doc/heddle/html/index.html share/doc/heddle/html/heddle.html share/doc/heddle/html/schedule.png)
 endif()
 foreach(library ggml-base ggml ggml-cpu)
   if(SHARED)
@@ -43,8 +45,11 @@ foreach(library ggml-base ggml ggml-cpu)
   endif()
 endforeach()
 if(SHARED)
-  list(APPEND installed_files ${LIBDIR}/${PLUGIN_SUBDIRECTORY}/libggml-sim.so)
+  string(REPLACE "," ";" PLUGINS "${PLUGINS}")
+  foreach(plugin IN LISTS PLUGINS)
+    list(APPEND installed_files ${LIBDIR}/${PLUGIN_SUBDIRECTORY}/lib${plugin}.so)
+  endforeach()
   if(BLAS)
-    list(APPEND installed_files ${LIBDIR}/${PLUGIN_SUBDIRECTORY}/libggml-blas.so ${LIBDIR}/libggml-blas.so)
+    list(APPEND installed_files ${LIBDIR}/libggml-blas.so)
   endif()
 endif()

@@ -1,6 +1,9 @@
 // Graphs that cannot be computed as they are: refused when they get memory, not when it is too
 // late.
 
+#include "ggml-backend-impl.h"
+#include "ggml-impl.h"
+#include "gguf.h"
 #include "tests/misuse/support.hpp"
 
 namespace heddle::misuse {
@@ -77,6 +80,51 @@ TEST_F(OutsideView, IsRefusedByTheSchedulerUntilItsRootHasMemory) {
     EXPECT_THAT(heddle_last_error(), HasSubstr(kWhy));
     expect_right_with_memory(
         allocate_graph, [&] { return ggml_backend_sched_graph_compute(scheduler.get(), graph); });
+}
+
+/// A tensor whose allocator has planned a larger graph since.
+class LostMemory : public Misuse {
+protected:
+    LostMemory() {
+        EXPECT_TRUE(ggml_gallocr_alloc_graph(allocator.get(), graph_of(lost)));
+        ggml_tensor* large = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 1 << 16);
+        EXPECT_TRUE(
+            ggml_gallocr_reserve(allocator.get(), graph_of(ggml_sqr(context.get(), large))));
+        memory.reset(ggml_backend_alloc_buffer(cpu.get(), ggml_nbytes(other)));
+        ggml_backend_tensor_alloc(memory.get(), other, ggml_backend_buffer_get_base(memory.get()));
+        heddle_clear_error();
+    }
+
+    std::unique_ptr<ggml_gallocr, Release<ggml_gallocr_free>> allocator{
+        ggml_gallocr_new(ggml_backend_cpu_buffer_type())};
+    Stream cpu{ggml_backend_cpu_init()};
+    Buffer memory;
+    ggml_tensor* other = input();
+    ggml_tensor* lost = ggml_sqr(context.get(), input());
+};
+
+TEST_F(LostMemory, IsNotRead) {
+    ggml_backend_tensor_copy(lost, other);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("the memory that it had was given up"));
+    EXPECT_FALSE(ggml_backend_buffer_copy_tensor(lost, other));
+    gguf_context* file = gguf_init_empty();
+    gguf_add_tensor(file, lost);
+    std::vector<std::int8_t> bytes;
+    gguf_write_to_buf(file, bytes, false);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("cannot be read, or that was given up"));
+    EXPECT_TRUE(bytes.empty());
+    gguf_free(file);
+}
+
+TEST_F(LostMemory, IsNotComputedWith) {
+    ggml_tensor* next = ggml_add(context.get(), lost, other);
+    ggml_cgraph* graph = ggml_new_graph(context.get());
+    ggml_graph_add_node(graph, next);
+    next->flags |= GGML_TENSOR_FLAG_COMPUTE;
+    next->data = ggml_backend_buffer_get_base(memory.get());
+    next->buffer = memory.get();
+    EXPECT_NE(ggml_backend_graph_compute(cpu.get(), graph), GGML_STATUS_SUCCESS);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("is not inside its buffer of 0 bytes"));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST_F(ViewsOfDeviceMemory, AreNotReadByTheProcessor) {
     std::array<float, 32> result{};
     node->data = result.data();
     EXPECT_EQ(ggml_backend_graph_compute(cpu.get(), graph_of(node)), GGML_STATUS_FAILED);
-    EXPECT_THAT(heddle_last_error(), HasSubstr("which the processor cannot read"));
+    EXPECT_THAT(heddle_last_error(), HasSubstr("which the CPU cannot read"));
 }
 
 TEST_F(ViewsOfDeviceMemory, AreWrittenToFilesFromThere) {

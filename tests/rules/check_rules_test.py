@@ -41,12 +41,10 @@ class Copy:
         assert old in text, (path, old)
         file.write_text(text.replace(old, new, 1))
 
-    def add_to_glossary(self, word, instead, count=0):
-        """A word that stands nowhere yet, and how often it may."""
+    def add_to_glossary(self, word, instead):
+        """A word that stands nowhere yet."""
         self.replace("CONTRIBUTING.md", "| not | but | counted in |\n|---|---|---|\n",
                      f"| not | but | counted in |\n|---|---|---|\n| `{word}` | {instead} | |\n")
-        if count:
-            self.append("scripts/check.d/words.txt", f"{count:4}  {word}\n")
 
     def check(self, *arguments):
         done = subprocess.run([sys.executable, self.root / "scripts" / "check", *arguments],
@@ -76,6 +74,9 @@ class ABrokenRule(unittest.TestCase):
         cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_data.hpp"\n')
         copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n#include "runtime/buffer.hpp"\n')
         copy.append("src/stray/stray.cpp", "int stray;\n")
+        copy.append("src/backends/newcomer/CMakeLists.txt", "heddle_c_library(ggml-newcomer SOURCES device.cpp)\n")
+        cls.no_folder = copy.append("src/backends/list.txt",
+                                    "absent | found | ggml_backend_absent_reg | - | - | no | luck | nothing\n")
         copy.append("src/quant/long.cpp", "int x;\n" * 401)
         copy.append("src/quant/endless.cpp", "int x;\n" * 801)
         copy.append("src/quant/long_function.cpp", "int long_one(int x) {\n" + "    ++x;\n" * 60 + "}\n")
@@ -93,7 +94,7 @@ class ABrokenRule(unittest.TestCase):
         copy.replace(".clang-format", "ReflowComments: false", "ReflowComments: true")
         copy.add_to_glossary("quux beforehand", "prefetch")
         cls.word = copy.append("src/core/type.cpp", "// What comes next is quux\n// beforehand.\n")
-        copy.add_to_glossary("quuxing", "barrier", 1)
+        copy.add_to_glossary("quuxing", "barrier")
         copy.append("src/core/hash_set.hpp", "struct QuuxingPlace;\n")
         copy.append("src/core/type.hpp", "int enter_quuxing;\n")
         cls.status, cls.output = copy.check()
@@ -126,6 +127,16 @@ class ABrokenRule(unittest.TestCase):
 
     def test_of_layers_is_told_for_a_folder_that_is_no_layer(self):
         self.told("src/stray/stray.cpp", 1, "layers", "no layer", "give it a row")
+
+    def test_of_backends_is_told_for_a_folder_without_a_row(self):
+        self.told("src/backends/newcomer/CMakeLists.txt", 1, "backends", "newcomer is no row", "add one")
+
+    def test_of_backends_is_told_for_a_row_without_a_folder(self):
+        self.told("src/backends/list.txt", self.no_folder, "backends", "no folder src/backends/absent")
+
+    def test_of_backends_is_told_for_a_page_that_lags_behind(self):
+        line = (self.copy.root / "docs/install.md").read_text().partition("<!-- backends: w")[0].count("\n") + 1
+        self.told("docs/install.md", line, "backends", "table of backends", "--tighten")
 
     def test_of_file_size_is_told_above_the_aim(self):
         self.told("src/quant/long.cpp", 401, "file-size", "401 lines", "split it")
@@ -173,31 +184,25 @@ class ABrokenRule(unittest.TestCase):
         self.told("src/core/type.cpp", self.word, "words", "'quux beforehand' stands 1 times", "prefetch", "glossary")
 
     def test_of_words_is_told_for_a_part_of_a_name(self):
-        self.assertRegex(self.output, r"\[words\] 'quuxing' stands 2 times in this and 1 more files, 1 so far")
+        self.assertRegex(self.output, r"\[words\] 'quuxing' stands 2 times in this and 1 more files: use the word")
 
 
 class ACountThatFell(unittest.TestCase):
     def setUp(self):
         self.copy = Copy()
         self.addCleanup(self.copy.close)
-        self.list = self.copy.root / "scripts/check.d/words.txt"
+        self.list = self.copy.root / "scripts/check.d/places.txt"
 
     def test_is_noted_and_written_down_when_asked(self):
-        self.copy.add_to_glossary("quuxing", "barrier", 12)
-        self.copy.add_to_glossary("quux beforehand", "prefetch", 3)
-        self.copy.append("src/core/hash_set.hpp", "struct QuuxingPlace;\n")
-        status, output = self.copy.check("--only", "words")
+        self.copy.append("scripts/check.d/places.txt", "12  machine  src/quant/lone.cpp  made up\n"
+                                                       " 3  machine  src/quant/simple.cpp  made up\n")
+        self.copy.append("src/quant/lone.cpp", "auto y = _mm256_abs_epi8(x);\n")
+        status, output = self.copy.check("--only", "places")
         self.assertEqual(status, 0, output)
-        self.assertIn("note: 2 rows of scripts/check.d/words.txt ask for less", output)
-        self.assertEqual(self.copy.check("--only", "words", "--tighten")[0], 0)
-        self.assertIn("\n   1  quuxing\n", self.list.read_text())
-        self.assertNotIn("quux beforehand", self.list.read_text())
-
-    def test_of_a_word_without_a_row_in_the_glossary_is_refused(self):
-        self.copy.append("scripts/check.d/words.txt", "   5  quuxing\n")
-        status, output = self.copy.check("--only", "words")
-        self.assertEqual(status, 1, output)
-        self.assertIn("'quuxing' is not in the glossary", output)
+        self.assertIn("note: 2 rows of scripts/check.d/places.txt ask for less", output)
+        self.assertEqual(self.copy.check("--only", "places", "--tighten")[0], 0)
+        self.assertIn("\n 1  machine  src/quant/lone.cpp  made up\n", self.list.read_text())
+        self.assertNotIn("src/quant/simple.cpp", self.list.read_text())
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ TEST_F(ClientTest, ComputeMemorySurvivesAResetUntilTheNextAllocation) {
     expect_near(sim::read(net.f), expected(x));
 }
 
-TEST_F(ClientTest, NodesThatNobodyReadsAndOutputsAreNotRecycledAndTheLastNodeStaysLast) {
+TEST_F(ClientTest, UnreadNodesAndOutputsAreNotRecycledAndTheLastNodeStaysLast) {
     Sketch net;
     ggml_context* const c = net.context();
     Tensor* const x = net.input();
@@ -506,7 +506,7 @@ TEST_F(ClientTest, DecodingReusesAllocatedGraphsAndFetchesLogitsInTheOrderOfThei
     }
 }
 
-TEST_F(ClientTest, InputsThatNobodyReadsNeedNoMemory) {
+TEST_F(ClientTest, InputsThatNoNodeReadsNeedNoMemory) {
     Sandwich net(w1, w2);
     Tensor* const unused = net.input("unused");
     allocate(net);

@@ -116,6 +116,38 @@ def check_search(program, directory, page):
     assert elements.found["row"]["tr"] == expected, "rows of the nodes that were found"
 
 
+def check_times(program, directory):
+    """What was measured is what is shown, beside what was predicted."""
+    page = (directory / "schedule.html").as_uri()
+    for clock, mark in [("#predicted", " predicted, took "), ("", " measured, ")]:
+        dom, _ = open_page(program, directory, page + clock, "--dump-dom")
+        cards = re.findall(r'<div class="card device".*?</div></div>', dom, re.DOTALL)
+        assert len(cards) == 2 and all(mark in card for card in cards), (clock, cards)
+        assert "measured to predicted" in dom, "the ratio"
+        assert ("\u00d7 predicted)" in dom) == (clock == ""), "boxes follow the switch"
+        beside = r", \d[\d.]*\u00d7 predicted<" if clock == "" else r", took \d[\d.]*\u00d7<"
+        assert re.search(beside, cards[0]), f"both clocks in one card: {cards[0]}"
+
+
+def check_words_around(program, directory):
+    """Title, legend, axis, folded reasons; and no scrolling sideways on a phone."""
+    source = (directory / "schedule.html").read_text(encoding="utf-8")
+    about = {"model": "tales.gguf", "command": "heddle explain tales.gguf", "machine": "a loom", "date": "2026"}
+    mark = '<script id="about" type="application/json">{}</script>'
+    assert mark in source
+    source = source.replace(mark, mark.replace("{}", json.dumps(about)))
+    probe = "<script>document.body.dataset.wide = document.documentElement.scrollWidth > innerWidth;</script>"
+    page = directory / "about.html"
+    page.write_text(source.replace("</body>", probe + "</body>"), encoding="utf-8")
+    dom, _ = open_page(program, directory, page.as_uri(), "--dump-dom", "--window-size=500,900")
+    assert "<title>tales.gguf \u2013 schedule</title>" in dom
+    for words in ["heddle explain tales.gguf", "a loom", "2026", "view, which computes nothing", ">step 0<"]:
+        assert words in dom, words
+    assert 'data-wide="false"' in dom, "the page is wider than a phone"
+    open_page(program, directory, page.as_uri(), "--window-size=500,1500",
+              f"--screenshot={directory / 'phone.png'}")
+
+
 def check_large(program, directory, example):
     """Two thousand nodes are still shown, in reasonable time."""
     page = directory / "large.html"
@@ -134,6 +166,8 @@ def main():
     directory.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("HOME", str(directory))
     check_small(program, directory, example)
+    check_times(program, directory)
+    check_words_around(program, directory)
     check_large(program, directory, example)
 
 

@@ -45,7 +45,7 @@ TEST_F(OptRefusals, ParametersThatMakeNoSense) {
     EXPECT_EQ(with([](auto& p) { p.optimizer = GGML_OPT_OPTIMIZER_TYPE_COUNT; }),
               "training: there is no optimiser number 2");
     EXPECT_EQ(with([](auto& p) { p.get_opt_pars = nullptr; }),
-              "training: nobody gives the numbers that steer the optimiser");
+              "training: there is no function that gives the parameters of the optimiser");
     EXPECT_EQ(with([](auto& p) { p.outputs = nullptr; }), "training: a fixed model has no outputs");
     EXPECT_EQ(with([](auto& p) { p.inputs = nullptr; }), "training: a fixed model has no inputs");
     EXPECT_EQ(with([](auto& p) { p.ctx_compute = nullptr; }),

@@ -1,12 +1,14 @@
 #include "tests/campaign/doors/api_arguments.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <cmath>
 #include <cstring>
 
-#include "tests/campaign/doors/misuse.hpp"
+#include "tests/campaign/settings.hpp"
 
 namespace heddle::campaign {
 namespace {
@@ -14,10 +16,9 @@ namespace {
 /// Calls that belong to work under way; before all others it is waited for, as a caller must who
 /// changes what streams still read.
 bool goes_on_streams(std::string_view function) {
-    for (const char* part : {"async", "event", "synchronize", "graph_compute"}) {
-        if (function.find(part) != std::string_view::npos) return true;
-    }
-    return false;
+    const auto parts = {"async", "event", "synchronize", "graph_compute"};
+    return std::ranges::any_of(
+        parts, [&](const char* part) { return function.find(part) != std::string_view::npos; });
 }
 
 /// Calls whose lengths are checked against an object, although memory of the caller is involved.
@@ -53,6 +54,15 @@ T* list() {
 
 }  // namespace
 
+ApiArguments::ApiArguments(ApiWorld& world, Choices& choices, Trace& trace, Misuse misuse)
+    : world_(world),
+      choices_(choices),
+      trace_(trace),
+      misuse_(misuse),
+      file_(settings().scratch + "/file") {
+    unlink(file_.c_str());
+}
+
 void ApiArguments::begin(std::string_view function, std::initializer_list<std::string_view> names,
                          bool has_memory) {
     function_ = function;
@@ -63,6 +73,7 @@ void ApiArguments::begin(std::string_view function, std::initializer_list<std::s
     wrong_at_ =
         misuse_ == Misuse::one ? choices_.below(static_cast<std::uint32_t>(names.size()) + 1) : 0;
     together_.clear();
+    maker_ = ApiWorld::kNone;
     last_buffer_ = nullptr;
     line_.clear();
     if (!goes_on_streams(function)) world_.synchronize();
@@ -78,12 +89,15 @@ std::string_view ApiArguments::next_argument() {
 void ApiArguments::ready() {
     if (trace_.is_wanted()) trace_.line(function_, "(", line_, ")");
     std::ranges::sort(together_);
-    // The object that tensors and graphs are made in comes first.
-    std::stable_partition(together_.begin(), together_.end(), [&](int i) {
-        return world_.objects()[static_cast<std::size_t>(i)].kind == Kind::context;
-    });
     const auto last = std::unique(together_.begin(), together_.end());
     together_.erase(last, together_.end());
+    // What tensors and graphs are made in comes first: the context asked for, not the operands'.
+    const auto is_context = [&](int i) {
+        return world_.objects()[static_cast<std::size_t>(i)].kind == Kind::context;
+    };
+    const auto is_maker = [&](int i) { return i == maker_; };
+    std::stable_partition(together_.begin(), together_.end(), is_context);
+    std::stable_partition(together_.begin(), together_.end(), is_maker);
     world_.link(together_);
 }
 
@@ -202,14 +216,13 @@ void ApiArguments::set(ggml_bf16_t& value, std::string_view) {
 // ---- memory and lists --------------------------------------------------------------------------
 
 void ApiArguments::set(char*& value, std::string_view name) {
-    static const std::string path = scratch_directory() + "/file";
     static const std::string long_text(300, 'n');
     const char* text = nullptr;
     if (name == "mode") {
         text = is_wrong() ? nullptr : "rb";
     } else if (name == "fname" || name == "path" || name == "filename" || name == "dir_path") {
         text = is_wrong() ? hostile<const char*>({nullptr, "", "/nonexistent/file", "/"})
-                          : path.c_str();
+                          : file_.c_str();
     } else if (name == "fmt" || name == "format") {
         text = is_wrong() ? nullptr : "text";
     } else {

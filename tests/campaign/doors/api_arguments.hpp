@@ -24,8 +24,7 @@ public:
         one,           ///< one of them
     };
 
-    ApiArguments(ApiWorld& world, Choices& choices, Trace& trace, Misuse misuse)
-        : world_(world), choices_(choices), trace_(trace), misuse_(misuse) {}
+    ApiArguments(ApiWorld& world, Choices& choices, Trace& trace, Misuse misuse);
     ~ApiArguments() { close_stream(); }
     ApiArguments(const ApiArguments&) = delete;
     ApiArguments& operator=(const ApiArguments&) = delete;
@@ -195,12 +194,14 @@ private:
     Choices& choices_;
     Trace& trace_;
     Misuse misuse_;
+    std::string file_;  ///< the path that calls get; nothing is there when a case begins
 
     std::string_view function_;
     bool has_memory_ = false, only_null_ = false, wrong_now_ = false;
     std::vector<std::string_view> names_;
     std::size_t argument_ = 0, wrong_at_ = 0;
     std::vector<int> together_;
+    int maker_ = ApiWorld::kNone;  ///< the context among the arguments
     std::string line_;
 
     // What arguments point to while the call lasts.

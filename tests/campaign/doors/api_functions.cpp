@@ -70,6 +70,7 @@ constexpr ApiFunction kFunctions[] = {
     HEDDLE_FUNCTION(wrapped::file_of, "tensor", "only_meta"),
     HEDDLE_FUNCTION(wrapped::predictions, "result"),
     HEDDLE_FUNCTION(wrapped::plugin, "which", "params"),
+    HEDDLE_FUNCTION(wrapped::forget_tables, "number"),
 };
 
 }  // namespace

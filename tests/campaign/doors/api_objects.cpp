@@ -187,7 +187,9 @@ void ApiArguments::set(ggml_backend_reg_t& value, std::string_view name) {
 }
 
 void ApiArguments::set(ggml_context*& value, std::string_view) {
-    if (!is_wrong()) value = static_cast<ggml_context*>(object(Kind::context));
+    if (is_wrong()) return;
+    value = static_cast<ggml_context*>(object(Kind::context));
+    if (maker_ == ApiWorld::kNone && value != nullptr) maker_ = together_.back();
 }
 void ApiArguments::set(ggml_backend_t& value, std::string_view) {
     if (!is_wrong()) value = static_cast<ggml_backend_t>(object(Kind::stream));

@@ -126,12 +126,26 @@ void ApiWorld::link(std::span<const int> together) {
 bool ApiWorld::may_free(int number) const {
     const Object& object = objects_[static_cast<std::size_t>(number)];
     if (object.handle == nullptr) return false;
-    return std::ranges::none_of(object.known, [&](int other) {
+    if (object.kind != Kind::context) return !is_known_earlier(object);
+    // Tensors of one context may be operands in another: who knows that may reach this one too.
+    std::vector<int> contexts{number};
+    for (std::size_t i = 0; i < contexts.size(); ++i) {
+        const Object& context = objects_[static_cast<std::size_t>(contexts[i])];
+        if (is_known_earlier(context)) return false;
+        for (const int other : context.known) {
+            const Object& knows = objects_[static_cast<std::size_t>(other)];
+            if (knows.kind != Kind::context || knows.handle == nullptr) continue;
+            if (knows.is_usable && i == 0) return false;
+            if (std::ranges::find(contexts, other) == contexts.end()) contexts.push_back(other);
+        }
+    }
+    return true;
+}
+
+bool ApiWorld::is_known_earlier(const Object& object) const {
+    return std::ranges::any_of(object.known, [&](int other) {
         const Object& knows = objects_[static_cast<std::size_t>(other)];
-        // Tensors of one context may be operands in another.
-        return knows.handle != nullptr &&
-               (knows.kind < object.kind ||
-                (knows.kind == object.kind && knows.is_usable && object.kind == Kind::context));
+        return knows.handle != nullptr && knows.kind < object.kind;
     });
 }
 

@@ -93,6 +93,8 @@ public:
 
 private:
     bool is_known(const void* handle) const;
+    /// Whether an object that is there, and is freed before this one, knows it.
+    bool is_known_earlier(const Object& object) const;
     void forget_parts_of(int owner);
     void retire(int number);
 

@@ -1,7 +1,9 @@
 /// Functions that only make sense together: what one makes, the other needs at once.
 #pragma once
 
+#include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -64,6 +66,11 @@ inline void predictions(ggml_opt_result_t result) {
     ggml_opt_result_ndata(result, &count);
     std::vector<std::int32_t> list(static_cast<std::size_t>(count > 0 ? count : 0));
     ggml_opt_result_pred(result, list.data());
+}
+
+/// One time in many: what the next case makes again takes longer than all else that cases do.
+inline void forget_tables(int number) {
+    if (number == INT_MAX) ggml_quantize_free();
 }
 
 /// A plug-in of those in src/registry/test_plugins, sound or not: loaded, used, unloaded.

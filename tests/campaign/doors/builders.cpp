@@ -12,6 +12,7 @@
 #include "guarded_memory.hpp"
 #include "heddle/heddle.h"
 #include "machine.hpp"
+#include "ops/catalogue.hpp"
 #include "random_calls.hpp"
 #include "rewrite.hpp"
 
@@ -19,6 +20,7 @@ namespace heddle::campaign {
 namespace {
 
 constexpr std::size_t kTensors = 128;
+constexpr double kMostOperations = 2e9;  // of a case: few seconds of the slowest kernels
 
 /// Contents of leafs, from one choice.
 class Filler {
@@ -91,10 +93,17 @@ public:
         if (graph_ == nullptr) return {};  // the calls before have used the context up
         ggml_build_forward_expand(graph_, result);
         if (graph_->n_nodes == 0) return {};
+        if (operations() > kMostOperations) return {};  // sound, and takes as long as it takes
         return choices_.one_in(4) ? run_scheduled() : run_on_processor();
     }
 
 private:
+    double operations() const {
+        double sum = 0;
+        for (const Tensor* node : nodes_of(*graph_)) sum += cost_of(*node).flops;
+        return sum;
+    }
+
     template <class Function>
     void each_tensor(Function function) {
         for (const auto list : {leafs_of(*graph_), nodes_of(*graph_)}) {

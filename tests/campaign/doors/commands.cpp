@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 /// The folder of a case, empty at first.
 class Folder {
 public:
-    Folder() : path_(scratch_directory() + "/commands-" + std::to_string(getpid())) {
+    Folder() : path_(settings().scratch + "/commands") {
         fs::remove_all(path_);
         fs::create_directories(path_);
     }

@@ -91,5 +91,24 @@ TEST(ApiWorld, ContextOutlivesABufferThatKnowsItAndIsNotUsedAfterIt) {
     EXPECT_TRUE(world.may_free(context));
 }
 
+TEST(ApiWorld, ContextOutlivesWhoKnowsAContextThatHasItsTensors) {
+    ApiWorld world;
+    const auto make = [&] {
+        return world.add(Kind::context, ggml_init({1 << 12, nullptr, true}), {});
+    };
+    const int operands = make(), graphs = make();
+    world.link(std::array{operands, graphs});
+    EXPECT_FALSE(world.may_free(operands)) << "the other one is in use";
+    ggml_backend_t cpu = ggml_backend_cpu_init();
+    const int stream = world.add(Kind::stream, cpu, std::array{graphs});
+    const int allocator = world.add(
+        Kind::allocator, ggml_gallocr_new(ggml_backend_cpu_buffer_type()), std::array{graphs});
+    world.free(allocator);
+    EXPECT_TRUE(world.usable(Kind::context).empty());
+    EXPECT_FALSE(world.may_free(operands)) << "the stream may still reach it";
+    world.free(stream);
+    EXPECT_TRUE(world.may_free(operands));
+}
+
 }  // namespace
 }  // namespace heddle::campaign

@@ -1,14 +1,9 @@
 #pragma once
 
-#include <string>
-
 namespace heddle::campaign {
 
 /// For doors that call the C API wrongly: errors are returned, nothing is logged, and what the
-/// library keeps in files goes to `scratch_directory`.
+/// library keeps in files goes to the scratch folder.
 void prepare_for_misuse();
-
-/// Where files go that nobody needs.
-const std::string& scratch_directory();
 
 }  // namespace heddle::campaign

@@ -1,7 +1,5 @@
 // Damaged models through the loader of the program, in process: a sentence, or a model that can be
 // run.
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -11,6 +9,7 @@
 #include "tests/campaign/doors/gguf_draft.hpp"
 #include "tests/campaign/doors/misuse.hpp"
 #include "tests/campaign/doors/small_model.hpp"
+#include "tests/campaign/settings.hpp"
 
 namespace heddle::campaign {
 namespace {
@@ -21,7 +20,12 @@ std::string read_with(const std::string& path, Choices& choices, Trace& trace) {
     options.threads = 1;
     options.mapped = choices.below(2) == 1;
     options.batch = choices.pick<std::size_t>({512, 1, 2});
-    const auto generator = tool::Generator::load(path, options);
+    const auto file = tool::open_model(path);
+    if (!file) {
+        trace.line("refused: ", file.error().message);
+        return file.error().message.empty() ? "a model is refused without a sentence" : "";
+    }
+    const auto generator = tool::Generator::load(*file, options);
     if (!generator) {
         trace.line("refused: ", generator.error().message);
         return generator.error().message.empty() ? "a model is refused without a sentence" : "";
@@ -41,8 +45,7 @@ std::string read_with(const std::string& path, Choices& choices, Trace& trace) {
 
 std::string run_models(Choices& choices, Trace& trace) {
     prepare_for_misuse();
-    static const std::string path =
-        scratch_directory() + "/model-" + std::to_string(getpid()) + ".gguf";
+    const std::string path = settings().scratch + "/damaged.gguf";
     GgufDraft file = small_model();
     if (choices.below(16) != 0) damage(file, choices, trace);
     {

@@ -1,5 +1,7 @@
 #include "rewrite.hpp"
 
+#include "ops/custom.hpp"
+
 namespace heddle::campaign {
 namespace {
 
@@ -70,9 +72,7 @@ void change_op(Tensor& node, Choices& choices, Trace& trace) {
     const int op = choices.one_in(10) ? choices.pick({-1, GGML_OP_COUNT + 0, 9999})
                                       : static_cast<int>(choices.below(GGML_OP_COUNT));
     // The words of these are addresses of functions, which nobody can check.
-    const bool calls_back = op == GGML_OP_MAP_CUSTOM1 || op == GGML_OP_MAP_CUSTOM2 ||
-                            op == GGML_OP_MAP_CUSTOM3 || op == GGML_OP_CUSTOM;
-    if (calls_back) return;
+    if (ops::runs_callers_function(static_cast<Op>(op))) return;
     node.op = static_cast<Op>(op);
     trace.line("node->op = ", op, ";  // ", ggml_op_name(node.op));
 }

@@ -1,19 +1,17 @@
 #include "tests/campaign/doors/small_model.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "tests/campaign/doors/misuse.hpp"
+#include "tests/campaign/settings.hpp"
 #include "tests/cli/small_model.hpp"
 
 namespace heddle::campaign {
 
 const GgufDraft& small_model() {
     static const GgufDraft model = [] {
-        const std::string path = scratch_directory() + "/model-" + std::to_string(getpid());
+        const std::string path = settings().scratch + "/model";
         cli_test::SmallModel().write(path);
         std::ifstream in(path, std::ios::binary);
         const std::string content{std::istreambuf_iterator<char>(in), {}};

@@ -48,9 +48,9 @@ Tensor* logarithm(Context* c, Operands x, Dice&) {
     return ggml_log(c, ggml_scale_bias(c, ggml_sigmoid(c, dense(c, x[0])), 1, 0.5F));
 }
 Tensor* root(Context* c, Operands x, Dice&) { return ggml_sqrt(c, ggml_sqr(c, tame(c, x[0]))); }
-Tensor* wave(Context* c, Operands x, Dice& dice) {
-    Tensor* a = tame(c, x[0]);
-    return dice.one_in(2) ? ggml_sin(c, a) : ggml_cos(c, a);
+template <Tensor* (*function)(Context*, Tensor*)>
+Tensor* mapped(Context* c, Operands x, Dice&) {
+    return function(c, tame(c, x[0]));
 }
 Tensor* scale(Context* c, Operands x, Dice& dice) {
     return ggml_scale(c, dense(c, x[0]), dice.number(-1.5F, 1.5F));
@@ -300,7 +300,8 @@ constexpr OpRule kOps[] = {
     {"exp", exponential},
     {"log", logarithm},
     {"sqrt", root},
-    {"sin", wave},
+    {"sin", mapped<ggml_sin>},
+    {"cos", mapped<ggml_cos>},
     {"scale", scale},
     {"scale_inplace", scale_in_place},
     {"clamp", clamp},

@@ -3,6 +3,8 @@
 #include "core/error.hpp"
 #include "heddle/heddle.h"
 #include "heddle/sim.h"
+#include "ops/custom.hpp"
+#include "ops/view_op.hpp"
 #ifdef HEDDLE_FUZZ_WITH_BLAS
 #include "ggml-blas.h"
 #endif
@@ -16,11 +18,7 @@ std::string some_ops(Dice& dice) {
     std::string words = most ? "all" : "MUL_MAT";
     for (int op = GGML_OP_NONE + 1; op < GGML_OP_COUNT; ++op) {
         const auto which = static_cast<ggml_op>(op);
-        const bool looks = which == GGML_OP_VIEW || which == GGML_OP_RESHAPE ||
-                           which == GGML_OP_PERMUTE || which == GGML_OP_TRANSPOSE;
-        const bool calls_back = which == GGML_OP_CUSTOM || which == GGML_OP_MAP_CUSTOM1 ||
-                                which == GGML_OP_MAP_CUSTOM2 || which == GGML_OP_MAP_CUSTOM3;
-        if (looks || calls_back || !dice.one_in(3)) continue;
+        if (is_view_op(which) || ops::runs_callers_function(which) || !dice.one_in(3)) continue;
         words += text(most ? ",-" : ",", ggml_op_name(which));
     }
     return words;

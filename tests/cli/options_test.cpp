@@ -1,0 +1,312 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "ggml-backend.h"
+#include "ggml-cpp.h"
+#include "gguf.h"
+#include "heddle/cpu.h"
+#include "program.hpp"
+#include "session.hpp"
+#include "small_model.hpp"
+
+/// Options that few need, and words that were meant otherwise. That every option is used by some
+/// test is the matter of tests/docs/help_coverage.py.
+namespace heddle::cli_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+const std::string kShipped = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
+
+class Options : public testing::Test {
+protected:
+    void SetUp() override { SmallModel().write(model_); }
+
+    static std::string printed(const Words& words) {
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 0) << testing::PrintToString(words) << outcome.err;
+        return outcome.out;
+    }
+    static json parsed(Words words) {
+        words.emplace_back("--json");
+        json value = json::parse(printed(words), nullptr, false);
+        EXPECT_FALSE(value.is_discarded()) << testing::PrintToString(words);
+        return value;
+    }
+    static std::string refusal(const Words& words) {
+        const Outcome outcome = heddle(words);
+        EXPECT_NE(outcome.status, 0);
+        return outcome.err;
+    }
+    /// What the command writes behind a short text.
+    json ids(Words words) const {
+        words.insert(words.begin() + 1, {model_, "-p", "ab", "-n", "8"});
+        return parsed(words)["ids"];
+    }
+
+    Directory directory_;
+    const std::string model_ = directory_.path("model.gguf");
+};
+
+// ---- words -------------------------------------------------------------------------------------
+
+TEST_F(Options, NamesThatWereMeantOtherwiseAreGuessed) {
+    EXPECT_THAT(refusal({"verify", "--op", "MUL_MATT"}), HasSubstr("did you mean 'MUL_MAT'?"));
+    EXPECT_THAT(refusal({"verify", "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
+    EXPECT_THAT(refusal({"run", model_, "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
+    const std::string out = directory_.path("out.gguf");
+    EXPECT_THAT(refusal({"quantize", model_, out, "Q4_O"}), HasSubstr("did you mean 'q4_0'?"));
+    EXPECT_THAT(refusal({"quantize", model_, out, "Q4-K-M"}), HasSubstr("did you mean 'Q4_K_M'?"));
+    EXPECT_THAT(refusal({"bench", "ops", "--type", "Q4_O"}), HasSubstr("did you mean 'q4_0'?"));
+    EXPECT_THAT(refusal({"bench", "--quikc"}), HasSubstr("did you mean '--quick'?"));
+}
+
+// ---- run and explain ---------------------------------------------------------------------------
+
+TEST_F(Options, MinPOfOneLeavesTheLikeliestWordOnly) {
+    EXPECT_EQ(ids({"run", "--temperature", "2", "--min-p", "1", "--seed", "3"}),
+              ids({"run", "--temp", "0"}));
+}
+
+TEST_F(Options, NodesComputedOneByOneSayTheSame) {
+    EXPECT_EQ(ids({"run", "--temp", "0", "--no-fusion"}), ids({"run", "--temp", "0"}));
+    const auto fused = [&](const Words& more) {
+        Words words{"explain", kShipped, "-d", "CPU", "--read", "4"};
+        words.insert(words.end(), more.begin(), more.end());
+        int count = 0;
+        const json explained = parsed(words);
+        for (const json& node : explained["schedule"]["nodes"]) count += node["with"] >= 0;
+        return count;
+    };
+    EXPECT_GT(fused({}), 0);
+    EXPECT_EQ(fused({"--no-fusion"}), 0);
+}
+
+/// All instruction sets that this machine has.
+Words instruction_sets() {
+    ggml_backend_load_all();
+    const ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    const auto list = reinterpret_cast<heddle_cpu_isa_names_t>(ggml_backend_reg_get_proc_address(
+        ggml_backend_dev_backend_reg(cpu), "heddle_cpu_isa_names"));
+    Words names;
+    for (const char* const* name = list(); *name != nullptr; ++name) names.emplace_back(*name);
+    return names;
+}
+
+/// README shows the tale of scripts/demo, which is to be the same on other machines.
+TEST_F(Options, EveryInstructionSetTellsTheTaleOfTheReadme) {
+    const std::string demo = content_of(HEDDLE_SHIPPED "/../scripts/demo");
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(
+        demo, found, std::regex("--prompt \"([^\"]+)\" --temperature ([0-9.]+) --seed ([0-9]+)")));
+    const std::string whole = directory_.path("f32.gguf");
+    printed({"quantize", kShipped, whole, "F32"});
+    std::map<std::string, Words> tales;
+    for (const std::string& set : instruction_sets()) {
+        const std::string tale =
+            printed({"run", whole, "-p", found[1], "--temperature", found[2], "--seed", found[3],
+                     "-n", "59", "-q", "-d", "CPU", "--isa", set});
+        EXPECT_GT(tale.size(), 150u);
+        tales[tale].push_back(set);
+    }
+    EXPECT_EQ(tales.size(), 1u) << testing::PrintToString(tales);
+    EXPECT_THAT(content_of(HEDDLE_SHIPPED "/../README.md"),
+                HasSubstr(tales.begin()->first.substr(0, 120)));
+    tales.clear();  // that of the other pages, which is the likeliest
+    for (const std::string& set : instruction_sets()) {
+        tales[printed({"run", kShipped, "Once upon a time there was a king who", "-n", "16",
+                       "--temp", "0", "-q", "-d", "CPU", "--isa", set})]
+            .push_back(set);
+    }
+    EXPECT_EQ(tales.size(), 1u) << testing::PrintToString(tales);
+    EXPECT_THAT(refusal({"run", model_, "--isa", "ABACUS"}), HasSubstr("ABACUS"));
+    EXPECT_EQ(parsed({"explain", model_, "--isa", instruction_sets().back()})["fits"], true);
+}
+
+/// --tokens is what is written; what is read had that name once, and still hears it.
+TEST_F(Options, EarlierNamesOfOptionsAreUnderstood) {
+    for (const char* name : {"--read", "--tokens", "-n"}) {
+        EXPECT_EQ(parsed({"explain", model_, name, "3"})["tokens"], 3) << name;
+    }
+    EXPECT_THAT(printed({"bench", "model", model_, "--quick", "-t", "1", "--prompt", "4"}),
+                HasSubstr("model.gguf"));
+}
+
+// ---- inspect and quantize ----------------------------------------------------------------------
+
+TEST_F(Options, InspectShowsLongValuesInFull) {
+    const std::string brief = printed({"inspect", kShipped});
+    const std::string whole = printed({"inspect", kShipped, "--all"});
+    EXPECT_GT(whole.size(), 2 * brief.size());
+    EXPECT_EQ(whole, printed({"inspect", "-a", kShipped}));
+}
+
+/// Eight layers of three weights, an embedding and an output; rows of 256 numbers.
+void write_weights(const std::string& path) {
+    const ggml_context_ptr context(
+        ggml_init({.mem_size = 1 << 20, .mem_buffer = nullptr, .no_alloc = false}));
+    const gguf_context_ptr file(gguf_init_empty());
+    const auto add = [&](const std::string& name) {
+        ggml_tensor* const weight = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, 256, 2);
+        for (int i = 0; i < 512; ++i) static_cast<float*>(weight->data)[i] = float(i % 17) - 8;
+        gguf_add_tensor(file.get(), ggml_set_name(weight, name.c_str()));
+    };
+    add("token_embd.weight");
+    add("output.weight");
+    for (int i = 0; i < 8; ++i) {
+        for (const char* name : {"attn_q", "attn_v", "ffn_down"}) {
+            add("blk." + std::to_string(i) + "." + name + ".weight");
+        }
+    }
+    ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), false));
+}
+
+TEST_F(Options, QuantizeChoosesForEmbeddingAndOutput) {
+    const std::string input = directory_.path("weights.gguf"), out = directory_.path("out.gguf");
+    write_weights(input);
+    const auto types = [&](const Words& more) {
+        Words words{"quantize", input, out};
+        words.insert(words.end(), more.begin(), more.end());
+        printed(words);
+        std::map<std::string, std::string> found;
+        const json file = parsed({"inspect", out});
+        for (const json& tensor : file["tensors"]) {
+            found[tensor["name"]] = tensor["type"];
+        }
+        return found;
+    };
+    auto found = types({"Q8_0", "--token-embedding-type", "F16", "--output-tensor-type", "BF16"});
+    EXPECT_EQ(found["token_embd.weight"], "f16");
+    EXPECT_EQ(found["output.weight"], "bf16");
+    EXPECT_EQ(found["blk.3.attn_q.weight"], "q8_0");
+    found = types({"Q8_0", "--keep-output"});
+    EXPECT_EQ(found["output.weight"], "f32");
+    EXPECT_EQ(found["token_embd.weight"], "q8_0");
+
+    // Of eight layers the first, the last, and every third between have more bits.
+    found = types({"q4_k_m"});
+    EXPECT_EQ(found["output.weight"], "q6_K");
+    EXPECT_EQ(found["token_embd.weight"], "q4_K");
+    for (int i = 0; i < 8; ++i) {
+        const std::string layer = "blk." + std::to_string(i) + ".";
+        const std::string larger = i == 0 || i == 3 || i == 6 || i == 7 ? "q6_K" : "q4_K";
+        EXPECT_EQ(found[layer + "attn_v.weight"], larger) << i;
+        EXPECT_EQ(found[layer + "ffn_down.weight"], larger) << i;
+        EXPECT_EQ(found[layer + "attn_q.weight"], "q4_K") << i;
+    }
+    EXPECT_EQ(parsed({"inspect", out})["metadata"]["general.file_type"], 15);
+    EXPECT_EQ(types({"Q5_K_M"})["blk.1.attn_v.weight"], "q5_K");
+}
+
+TEST_F(Options, AMixtureRuns) {
+    const std::string mixed = directory_.path("q4_k_m.gguf");
+    printed({"quantize", kShipped, mixed, "Q4_K_M"});
+    const json told = parsed({"run", mixed, "-p", "Once upon a time", "-n", "8", "--temp", "0"});
+    EXPECT_EQ(told["ids"].size(), 8u);
+}
+
+// ---- bench -------------------------------------------------------------------------------------
+
+TEST_F(Options, BenchRatesByMediansIfAskedTo) {
+    const auto work = [&](const char* which, const Words& more) {
+        Words words{"bench", "ops", "ADD", "--quick", "-t", "1"};
+        words.insert(words.end(), more.begin(), more.end());
+        const json row = parsed(words)["rows"][0];
+        return row["bytes_per_second"].get<double>() * row[which].get<double>();
+    };
+    // Bytes are the same however they are rated.
+    const double bytes = work("seconds", {});
+    EXPECT_NEAR(work("median_seconds", {"--median"}), bytes, 1e-6 * bytes);
+    const json products =
+        parsed({"bench", "compare", "--against", "CPU", "--quick", "-t", "1", "--median"});
+    EXPECT_GT(products["rows"][0]["ratio"].get<double>(), 0);
+    const json model = parsed({"bench", "model", model_, "--quick", "-t", "1", "--prompt-tokens",
+                               "4", "--median", "--mapped", "--no-fusion"});
+    EXPECT_GT(model["rows"][0]["decode_tokens_per_second"].get<double>(), 0);
+}
+
+/// The table of a model has its columns under their titles, however long its name is.
+TEST_F(Options, RowsThatComeOneByOneStandUnderTheirTitles) {
+    const std::string longer = directory_.path("a-model-with-a-rather-long-name.gguf");
+    SmallModel().write(longer);
+    const std::string table =
+        printed({"bench", "model", longer, "--quick", "-t", "1", "--prompt-tokens", "4"});
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(table, found,
+                                  std::regex("(model +threads)[^\n]*\n([^\n]*name.gguf +1) ")))
+        << table;
+    EXPECT_EQ(found[1].length(), found[2].length()) << table;
+}
+
+TEST_F(Options, CtrlCEndsAMeasurementBetweenTwoRuns) {
+    Session session({"bench", "ops", "MUL_MAT", "--type", "Q4_0", "-t", "1"});
+    ASSERT_TRUE(session.sees("MUL_MAT")) << session.screen();
+    session.press_ctrl_c();
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_EQ(session.status(), 128 + SIGINT);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    EXPECT_THAT(session.screen(), HasSubstr("stopped by Ctrl-C: not all was measured"));
+    // A run takes milliseconds; memory that was just asked for, a GiB, is given back.
+    EXPECT_LT(took.count(), 10) << "seconds";
+}
+
+// ---- verify ------------------------------------------------------------------------------------
+
+TEST_F(Options, VerifyTakesTheOtherDeviceThereIs) {
+    const json devices = parsed({"devices"});
+    const Outcome outcome = heddle({"verify", model_});
+    if (devices["devices"].size() == 1) {
+        EXPECT_THAT(outcome.err, HasSubstr("there is no device but CPU; name one to compare it "
+                                           "with, such as --on sim"));
+        EXPECT_EQ(outcome.status, 1);
+    } else {
+        EXPECT_THAT(outcome.out, HasSubstr("nodes compared on "));
+    }
+}
+
+TEST_F(Options, VerifyComputesNodesOneByOneOnly) {
+    const auto passed = [&](const Words& more) {
+        Words words{"verify", "--golden", HEDDLE_GOLDEN};
+        words.insert(words.end(), more.begin(), more.end());
+        int count = 0;
+        const json report = parsed(words);
+        for (const json& row : report["devices"]["CPU"]) count += row.value("passed", 0);
+        return count;
+    };
+    EXPECT_LT(passed({"--no-fusion"}), passed({}));
+}
+
+TEST_F(Options, VerifyShowsAsManyNodesAsAskedFor) {
+    EXPECT_THAT(printed({"verify", model_, "--on", "sim", "--worst", "2"}),
+                HasSubstr("nodes compared on "));
+    EXPECT_THAT(refusal({"verify", model_, "--on", "sim", "--worst", "-2"}),
+                HasSubstr("--worst: '-2' is no whole number from 0 to "));
+}
+
+// ---- other machines ----------------------------------------------------------------------------
+
+TEST_F(Options, LaunchPrintsTheLineForMpirun) {
+    EXPECT_EQ(printed({"launch", "--hosts", "localhost", "--mpirun", "--", "heddle", "devices"}),
+              "mpirun --bind-to none --host localhost:1,localhost:1 -n 1 heddle devices : -n 1 "
+              "heddle worker\n");
+}
+
+TEST_F(Options, AWorkerDescribesItselfWhateverElseItIsTold) {
+    const json told =
+        json::parse(printed({"worker", "--describe", "--threads", "1", "--keep-binding"}));
+    EXPECT_GE(told["devices"].size(), 1u);
+    EXPECT_THAT(refusal({"worker", "--threads", "0"}), HasSubstr("whole number from 1 to 4096"));
+}
+
+}  // namespace
+}  // namespace heddle::cli_test
