@@ -21,7 +21,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr auto kPatience = 30s;  ///< for what must come back
-constexpr auto kShort = 300ms;   ///< for what never does
+constexpr auto kShort = 2s;      ///< for what never does; a busy machine starts it in that
 
 std::string refusal(const fs::path& path, std::chrono::milliseconds limit = kPatience) {
     const auto outcome = try_loading(path, limit);
@@ -56,7 +56,7 @@ TEST(Trial, NoticesARegistrationThatIsNone) {
 TEST(Trial, EndsAPluginThatHangs) {
     const Directory directory;
     EXPECT_EQ(refusal(directory.put("hanging", "hanging.so"), kShort),
-              "was not done after 0.3 s while it was loaded (in ggml_backend_init)");
+              "was not done after 2 s while it was loaded (in ggml_backend_init)");
 }
 
 TEST(Trial, APluginThatCallsExitEndsTheChildAlone) {
