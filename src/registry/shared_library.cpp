@@ -9,8 +9,8 @@ namespace heddle {
 namespace {
 
 /// A library may be mapped where another one was. The system's loader orders the two, but in code
-/// that neither the memory model nor the thread sanitizer sees: whatever a thread did with a library
-/// that it closed happens before any use of one that is opened later.
+/// that neither the memory model nor the thread sanitizer sees: whatever a thread did with a
+/// library that it closed happens before any use of one that is opened later.
 std::atomic<unsigned> closed{0};
 
 }  // namespace
