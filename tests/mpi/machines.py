@@ -38,9 +38,10 @@ def can_make():
 class Machines:
     """A bridge in a namespace where the program runs, and a namespace for each name behind it."""
 
-    def __init__(self, names):
+    def __init__(self, names, tag=""):
+        """`tag` tells several of them apart that one process has."""
         self.names = names
-        self.prefix = f"hd{os.getpid()}"
+        self.prefix = f"hd{os.getpid()}{tag}"
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()

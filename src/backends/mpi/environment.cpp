@@ -63,6 +63,39 @@ Result<std::chrono::milliseconds> parse_seconds(const std::string& text, const c
     return std::chrono::milliseconds(std::lround(seconds * 1000));
 }
 
+Result<std::vector<std::pair<std::string, std::string>>> parse_folders(std::string_view list) {
+    std::vector<std::pair<std::string, std::string>> folders;
+    for (const std::string& entry : split(list, ',')) {
+        const std::size_t equals = entry.find('=');
+        const std::string here = entry.substr(0, equals);
+        const std::string there = equals == std::string::npos ? "" : entry.substr(equals + 1);
+        if (!here.starts_with('/') || !there.starts_with('/')) {
+            return invalid("HEDDLE_MPI_FILES: '", entry,
+                           "' is no pair of folders such as /models=/data/models");
+        }
+        folders.emplace_back(here, there);
+    }
+    return folders;
+}
+
+Result<Verify> parse_verify(const std::string& text) {
+    if (text == "sample") return Verify::sample;
+    if (text == "full") return Verify::full;
+    if (text == "off") return Verify::off;
+    return invalid("HEDDLE_MPI_VERIFY=", text, ": there are sample, full and off");
+}
+
+Result<Polling> parse_polling(const std::string& text) {
+    constexpr int kMost = 100'000;
+    if (text == "auto") return Polling{};
+    if (text == "spin") return Polling{Polling::kSpin};
+    if (const int count = parse_count(text, kMost); count > 0) {
+        return Polling{static_cast<std::uint32_t>(count)};
+    }
+    return invalid("HEDDLE_MPI_POLL=", text, ": there are auto, spin and microseconds from 1 to ",
+                   kMost);
+}
+
 Result<Settings> settings_of(const Environment& environment) {
     Settings settings;
     if (!environment.timeout.empty()) {
@@ -72,6 +105,17 @@ Result<Settings> settings_of(const Environment& environment) {
     if (!environment.start_timeout.empty()) {
         HEDDLE_TRY_ASSIGN(settings.start_timeout,
                           parse_seconds(environment.start_timeout, "HEDDLE_MPI_START_TIMEOUT"));
+    }
+    HEDDLE_TRY_ASSIGN(settings.folders, parse_folders(environment.files));
+    if (!environment.verify.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.verify, parse_verify(environment.verify));
+    }
+    if (!environment.poll.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.polling, parse_polling(environment.poll));
+    }
+    if (!environment.sum.empty() && environment.sum != "ordered" && environment.sum != "auto") {
+        return invalid("HEDDLE_MPI_SUM=", environment.sum,
+                       ": sums are added in the order of devices: ordered or auto");
     }
     return settings;
 }

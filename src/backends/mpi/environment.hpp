@@ -11,7 +11,7 @@ namespace heddle::mpi {
 
 /// What users ask for in the environment, as text; empty where they do not.
 struct Environment {
-    std::string hosts, worker, timeout, start_timeout;
+    std::string hosts, worker, timeout, start_timeout, files, verify, sum, poll;
 };
 
 /// "n1,n2:2": each host as often as workers are to run there.
@@ -22,6 +22,14 @@ Result<std::chrono::milliseconds> parse_seconds(const std::string& text, const c
 
 /// Words of a command, one or more spaces apart.
 std::vector<std::string> split_words(std::string_view text);
+
+/// "/models=/data/models,/a=/b": folders here, and what they are called there.
+Result<std::vector<std::pair<std::string, std::string>>> parse_folders(std::string_view list);
+
+Result<Verify> parse_verify(const std::string& text);
+
+/// "auto", "spin", or microseconds between two looks for messages.
+Result<Polling> parse_polling(const std::string& text);
 
 Result<Settings> settings_of(const Environment& environment);
 

@@ -22,6 +22,8 @@ sigset_t pipe_signal() {
     return pipe;
 }
 
+std::atomic<std::uint32_t> polling_microseconds{Polling::kAuto};
+
 /// Until when cores are known to have other work; as a count of the clock.
 std::atomic<Clock::rep> crowded_until{0};
 
@@ -57,8 +59,16 @@ NoPipeSignal::~NoPipeSignal() {
 
 // ---- waiting -----------------------------------------------------------------------------------
 
+void set_polling(Polling polling) { polling_microseconds = polling.microseconds; }
+
 microseconds Backoff::next(bool is_moving) {
     constexpr microseconds kSpin{50}, kMove{1000};
+    const std::uint32_t chosen = polling_microseconds.load(std::memory_order_relaxed);
+    if (chosen != Polling::kAuto) {
+        looks_again_ = chosen == Polling::kSpin;
+        if (!looks_again_) sleep_precisely();
+        return microseconds(chosen);
+    }
     const auto now = Clock::now();
     if (std::exchange(is_new_, false)) since_ = now;
     const auto waited = now - since_;
@@ -66,7 +76,10 @@ microseconds Backoff::next(bool is_moving) {
     if (looks_again_) return microseconds(0);
     if (spins_ && waited < kSpin && !is_crowded(now)) return microseconds(0);
     sleep_precisely();
-    return microseconds(waited > milliseconds(200) ? 1000 : waited > milliseconds(2) ? 100 : 20);
+    return microseconds(waited > milliseconds(2000)  ? 2000
+                        : waited > milliseconds(200) ? 1000
+                        : waited > milliseconds(2)   ? 100
+                                                     : 20);
 }
 
 void Backoff::yield() const {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "backends/mpi/bytes.hpp"
@@ -75,6 +76,13 @@ public:
 private:
     sigset_t before_{};
 };
+
+/// How threads of this process wait for messages. Of nothing: as Backoff does by itself.
+struct Polling {
+    static constexpr std::uint32_t kAuto = UINT32_MAX, kSpin = 0;
+    std::uint32_t microseconds = kAuto;  ///< to sleep between two looks; `kSpin`: not at all
+};
+void set_polling(Polling polling);
 
 /// How long to wait until a message may be there: a few turns at once, then longer and longer.
 /// Measured on shared memory: polling every 100 us costs 15 % of a core, every 1 ms 2 %.

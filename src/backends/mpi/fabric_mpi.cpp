@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -301,14 +302,22 @@ Result<std::unique_ptr<Fabric>> spawn_now(const SpawnRequest& request) {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request) {
+    // A thread that did not come back from MPI is still inside it.
+    static std::atomic<bool> is_written_off{false};
     if (request.hosts.empty() || request.command.empty()) {
         return invalid("MPI: there is no host, or no command to start there");
+    }
+    if (is_written_off) {
+        return failure(Errc::device,
+                       "MPI: an earlier start of workers did not end; it cannot be "
+                       "used in this process any more");
     }
     // Left to the thread if that does not come back.
     const auto outcome = std::make_shared<Result<std::unique_ptr<Fabric>>>(Error{});
     if (within(request.timeout, [request, outcome] { *outcome = spawn_now(request); })) {
         return std::move(*outcome);
     }
+    is_written_off = true;
     std::string hosts;
     for (const std::string& host : request.hosts) hosts += (hosts.empty() ? "" : ", ") + host;
     return failure(Errc::not_found, "MPI: no worker on ", hosts, " after ",

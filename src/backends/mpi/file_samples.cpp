@@ -25,11 +25,23 @@ std::uint64_t hash_of(ByteView bytes) {
     return hash;
 }
 
-Result<std::uint64_t> hash_block(const OpenFile& file, std::uint64_t offset) {
-    Bytes block(static_cast<std::size_t>(
-        std::min<std::uint64_t>(FileSamples::kBlock, file.size() - offset)));
+Result<std::uint64_t> hash_block(const OpenFile& file, std::uint64_t offset, std::uint64_t size) {
+    Bytes block(static_cast<std::size_t>(std::min(size, file.size() - offset)));
     HEDDLE_TRY(file.read(offset, block));
     return hash_of(block);
+}
+
+/// Where blocks begin.
+std::vector<std::uint64_t> places(std::uint64_t size, unsigned seed, Verify how) {
+    std::vector<std::uint64_t> all;
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; how == Verify::sample && i < FileSamples::kSamples; ++i) {
+        all.push_back(i == 0 ? 0 : random() % size);
+    }
+    for (std::uint64_t at = 0; how == Verify::full && at < size; at += FileSamples::kPart) {
+        all.push_back(at);
+    }
+    return all;
 }
 
 }  // namespace
@@ -73,14 +85,15 @@ Result<> OpenFile::read(std::uint64_t offset, std::span<std::byte> bytes) const 
     return ok();
 }
 
-Result<FileSamples> sample_file(const std::string& path, unsigned seed) {
+Result<FileSamples> sample_file(const std::string& path, unsigned seed, Verify how) {
     HEDDLE_TRY_ASSIGN(const OpenFile file, OpenFile::open(path));
-    FileSamples samples{file.size(), file.inode(), {}};
+    FileSamples samples;
+    samples.size = file.size();
+    samples.inode = file.inode();
     if (file.size() == 0) return failure(Errc::not_found, path, " is empty");
-    std::mt19937_64 random(seed);
-    for (std::size_t i = 0; i < FileSamples::kMost; ++i) {
-        const std::uint64_t offset = i == 0 ? 0 : random() % file.size();
-        HEDDLE_TRY_ASSIGN(const std::uint64_t hash, hash_block(file, offset));
+    if (how == Verify::full) samples.block = FileSamples::kPart;
+    for (const std::uint64_t offset : places(file.size(), seed, how)) {
+        HEDDLE_TRY_ASSIGN(const std::uint64_t hash, hash_block(file, offset, samples.block));
         samples.blocks.push_back({offset, hash});
     }
     return samples;
@@ -91,16 +104,17 @@ Result<> compare(const OpenFile& file, const FileSamples& samples, const std::st
         return failure(Errc::not_found, name, " has ", file.size(), " bytes, not ", samples.size);
     }
     for (const FileSamples::Block& block : samples.blocks) {
-        HEDDLE_TRY_ASSIGN(const std::uint64_t hash, hash_block(file, block.offset));
+        HEDDLE_TRY_ASSIGN(const std::uint64_t hash, hash_block(file, block.offset, samples.block));
         if (hash == block.hash) continue;
         return failure(Errc::not_found, name, " differs from the file here between bytes ",
-                       block.offset, " and ", block.offset + FileSamples::kBlock);
+                       block.offset, " and ", std::min(block.offset + samples.block, samples.size));
     }
     return ok();
 }
 
 void put_samples(ByteWriter& out, const FileSamples& samples) {
     out.put(samples.size);
+    out.put(samples.block);
     out.put(static_cast<std::uint32_t>(samples.blocks.size()));
     for (const FileSamples::Block& block : samples.blocks) {
         out.put(block.offset);
@@ -111,8 +125,11 @@ void put_samples(ByteWriter& out, const FileSamples& samples) {
 Result<FileSamples> get_samples(ByteReader& in) {
     FileSamples samples;
     samples.size = in.get<std::uint64_t>();
+    samples.block = in.get<std::uint64_t>();
     const std::size_t count = in.get<std::uint32_t>();
-    if (count == 0 || count > FileSamples::kMost) in.fail();
+    if (samples.block == 0 || samples.block > FileSamples::kPart || count > FileSamples::kMost) {
+        in.fail();
+    }
     for (std::size_t i = 0; i < count && in.ok(); ++i) {
         const auto offset = in.get<std::uint64_t>();
         samples.blocks.push_back({offset, in.get<std::uint64_t>()});

@@ -8,14 +8,23 @@
 
 namespace heddle::mpi {
 
-/// Enough of a file to tell whether another one is the same: its size, its beginning, and blocks
-/// at places drawn at random. It tells mistakes, not malice.
+/// How much of a file is compared with a worker's.
+enum class Verify : std::uint8_t {
+    sample,  ///< its beginning, and blocks at places drawn at random
+    full,    ///< all of it
+    off,     ///< its size alone
+};
+
+/// Enough of a file to tell whether another one is the same. It tells mistakes, not malice: a
+/// worker that lies could say so of any file.
 struct FileSamples {
-    static constexpr std::size_t kBlock = std::size_t{64} << 10, kMost = 64;
+    static constexpr std::size_t kSample = std::size_t{64} << 10, kSamples = 64;
+    static constexpr std::size_t kPart = std::size_t{16} << 20, kMost = std::size_t{1} << 16;
     struct Block {
         std::uint64_t offset = 0, hash = 0;
     };
     std::uint64_t size = 0, inode = 0;
+    std::uint64_t block = kSample;  ///< bytes of each of these
     std::vector<Block> blocks;
 };
 
@@ -44,7 +53,7 @@ private:
     std::uint32_t owner_ = 0;
 };
 
-Result<FileSamples> sample_file(const std::string& path, unsigned seed);
+Result<FileSamples> sample_file(const std::string& path, unsigned seed, Verify how);
 
 /// Fails, with where, unless `file` has the same samples.
 Result<> compare(const OpenFile& file, const FileSamples& samples, const std::string& name);

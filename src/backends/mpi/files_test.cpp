@@ -24,6 +24,7 @@ public:
         : path(testing::TempDir() + std::to_string(getpid()) + name), size(size) {
         std::vector<char> bytes(size);
         for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7 + i / 251);
+        std::memcpy(bytes.data(), "GGUF", 4);
         std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<long>(size));
         const int file = ::open(path.c_str(), O_RDONLY);
         data = static_cast<std::byte*>(mmap(nullptr, size, protection, MAP_PRIVATE, file, 0));
@@ -58,7 +59,7 @@ TEST(MappedBytes, AreFoundInTheirFileUntilTheyAreChanged) {
 
 TEST(Samples, TellFilesApart) {
     const MappedFile file("-b.gguf", 100'000);
-    const auto samples = sample_file(file.path, 1);
+    const auto samples = sample_file(file.path, 1, Verify::sample);
     ASSERT_TRUE(samples);
     const auto same = OpenFile::open(file.path);
     ASSERT_TRUE(same);
@@ -74,9 +75,34 @@ TEST(Samples, TellFilesApart) {
     EXPECT_EQ(OpenFile::open("/tmp").error().message, "/tmp is no regular file");
 }
 
+TEST(Samples, OfAllOfAFileTellWhereItDiffers) {
+    const std::size_t part = FileSamples::kPart;
+    const MappedFile file("-g.gguf", part + 5000), other("-h.gguf", part + 5000);
+    const auto all = sample_file(file.path, 1, Verify::full);
+    const auto size = sample_file(file.path, 1, Verify::off);
+    ASSERT_TRUE(all && size);
+    EXPECT_EQ(all->blocks.size(), 2U);
+    EXPECT_EQ(size->blocks.size(), 0U);
+    const int fd = ::open(other.path.c_str(), O_WRONLY);
+    ASSERT_EQ(pwrite(fd, "x", 1, static_cast<off_t>(part + 4999)), 1);
+    close(fd);
+    const auto opened = OpenFile::open(other.path);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(compare(*opened, *all, "h").error().message,
+              "h differs from the file here between bytes 16777216 and 16782216");
+    EXPECT_TRUE(compare(*opened, *size, "h"));
+    for (const FileSamples& samples : {*all, *size}) {
+        ByteWriter out;
+        put_samples(out, samples);
+        ByteReader in(out.view());
+        EXPECT_EQ(get_samples(in)->blocks.size(), samples.blocks.size());
+    }
+}
+
 /// Writes a mapped file as a tensor to a worker and reads it back; gives the bytes sent.
-std::size_t send_as_tensor(const MappedFile& file) {
-    TestJob job(1);
+std::size_t send_as_tensor(const MappedFile& file, const Settings& settings = {},
+                           const TestJob::Serving& serving = {}) {
+    TestJob job(1, 1, settings, serving);
     const ggml_context_ptr context = small_context();
     ggml_tensor* const tensor =
         ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, static_cast<std::int64_t>(file.size));
@@ -94,6 +120,56 @@ TEST(Weights, OfAFileThatTheWorkerHasAreNotSent) {
     const std::size_t size = std::size_t{5} << 20;
     EXPECT_LT(send_as_tensor(MappedFile("-c.gguf", size)), std::size_t{64} << 10);
     EXPECT_GT(send_as_tensor(MappedFile("-c.bin", size)), size) << "not a model's file";
+}
+
+/// A folder with a copy of a file, or a link to it.
+struct OtherFolder {
+    explicit OtherFolder(const std::string& name)
+        : path(testing::TempDir() + std::to_string(getpid()) + name) {
+        std::filesystem::create_directory(path);
+    }
+    ~OtherFolder() { std::filesystem::remove_all(path); }
+    OtherFolder(const OtherFolder&) = delete;
+    OtherFolder& operator=(const OtherFolder&) = delete;
+
+    const std::filesystem::path path;
+};
+
+TEST(Weights, AreReadBelowTheFoldersThatAWorkerMayRead) {
+    const std::size_t size = std::size_t{5} << 20, little = std::size_t{64} << 10;
+    const MappedFile file("-i.gguf", size);
+    const OtherFolder copies("-copies"), links("-links"), none("-none");
+    const auto name = std::filesystem::path(file.path).filename();
+    std::filesystem::copy_file(file.path, copies.path / name);
+    std::filesystem::create_symlink(file.path, links.path / name);
+    const auto only = [](const std::filesystem::path& folder) {
+        TestJob::Serving serving;
+        serving.options.folders = {folder};
+        return serving;
+    };
+    EXPECT_LT(send_as_tensor(file, {}, only(copies.path)), little) << "the same name there";
+    EXPECT_GT(send_as_tensor(file, {}, only(none.path)), size) << "not there";
+    EXPECT_GT(send_as_tensor(file, {}, only(links.path)), size) << "a link out of the folder";
+    Settings settings;
+    settings.folders = {{std::filesystem::path(file.path).parent_path(), copies.path}};
+    EXPECT_LT(send_as_tensor(file, settings), little) << "another path there";
+}
+
+TEST(Weights, AreNotReadFromWhatIsNoModel) {
+    const MappedFile file("-j.gguf", std::size_t{5} << 20);
+    const int fd = ::open(file.path.c_str(), O_WRONLY);
+    ASSERT_EQ(pwrite(fd, "root", 4, 0), 4);
+    close(fd);
+    EXPECT_GT(send_as_tensor(file), file.size);
+}
+
+TEST(Paths, OfTheLongestFolderAreTranslated) {
+    Settings settings;
+    settings.folders = {{"/m", "/a"}, {"/m/big", "/b"}, {"/n/", "/c/"}};
+    EXPECT_EQ(path_there(settings, "/m/x.gguf"), "/a/x.gguf");
+    EXPECT_EQ(path_there(settings, "/m/big/x.gguf"), "/b/x.gguf");
+    EXPECT_EQ(path_there(settings, "/mm/x.gguf"), "/mm/x.gguf");
+    EXPECT_EQ(path_there(settings, "/n/x.gguf"), "/c/x.gguf");
 }
 
 /// A tensor of a worker that was written from a mapped file of twice its size.
@@ -128,6 +204,22 @@ struct FromFile {
     ggml_backend_buffer_ptr buffer;
     ggml_tensor* tensor = nullptr;
 };
+
+TEST(Weights, OfAFewBytesAreNotSentEitherOnceTheFileIsKnown) {
+    const MappedFile file("-k.gguf", std::size_t{2} << 20);
+    FromFile weights(file);
+    const auto sent_by = [&](const std::byte* from) {
+        const std::size_t before = weights.job.cluster->sent(1);
+        ggml_backend_tensor_set(weights.tensor, from, 0, 2000);
+        std::byte first{};
+        ggml_backend_tensor_get(weights.tensor, &first, 0, 1);
+        EXPECT_EQ(first, *from);
+        return weights.job.cluster->sent(1) - before;
+    };
+    EXPECT_LT(sent_by(file.data + 5000), 1000U);
+    const std::vector<std::byte> elsewhere(2000, std::byte{3});
+    EXPECT_GT(sent_by(elsewhere.data()), 2000U);
+}
 
 TEST(Weights, OfAFileThatIsCutShortThereFailWhatReadsThem) {
     const MappedFile file("-d.gguf", std::size_t{8} << 20);

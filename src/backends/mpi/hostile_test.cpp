@@ -11,15 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Waits until a worker is lost; gives why.
-std::string loss_of(const TestJob& job, int rank) {
-    for (int i = 0; i < 5000; ++i) {
-        if (const auto lost = job.cluster->loss(rank)) return lost->message;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return "not lost";
-}
-
 Bytes message(const Header& header, const std::function<void(ByteWriter&)>& write = {}) {
     ByteWriter out = begin(header);
     if (write) write(out);
@@ -69,7 +60,7 @@ TEST(RankZero, LosesAWorkerThatSaysWhatCannotBe) {
         {message({.kind = Kind::hello}), "it sent who it is, twice"},
     };
     for (const auto& [lie, sentence] : lies) {
-        TestJob job(2, 1, std::chrono::milliseconds(400));
+        TestJob job(2, 1, std::chrono::milliseconds(1000));
         job.fabric.inject(1, 0, lie);
         EXPECT_THAT(loss_of(job, 1), HasSubstr("MPI1: lost: "));
         EXPECT_THAT(loss_of(job, 1), HasSubstr(sentence));
@@ -79,6 +70,13 @@ TEST(RankZero, LosesAWorkerThatSaysWhatCannotBe) {
         EXPECT_THAT(heddle_last_error(), HasSubstr(sentence));
         EXPECT_EQ(job.devices[0]->memory().total, 0U);
         EXPECT_NE(ggml_backend_ptr(ggml_backend_dev_init(job.device(1), nullptr)), nullptr);
+        const auto before = Clock::now();
+        job.end();
+        EXPECT_LT(Clock::now() - before, std::chrono::seconds(1)) << "it was told to leave";
+        ASSERT_FALSE(job.outcomes[0]);
+        EXPECT_THAT(job.outcomes[0].error().message,
+                    HasSubstr("rank 0 has given this worker up: "));
+        EXPECT_TRUE(job.outcomes[1]);
     }
 }
 

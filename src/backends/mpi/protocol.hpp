@@ -19,7 +19,7 @@
 /// and their place in it, counted from 1; a worker tells how far each stream has come.
 namespace heddle::mpi {
 
-inline constexpr std::uint16_t kProtocol = 2;
+inline constexpr std::uint16_t kProtocol = 3;
 
 // Limits are checked before anything is allocated.
 inline constexpr std::size_t kChunk = std::size_t{1} << 20;  ///< most bytes of data in a message
@@ -27,12 +27,18 @@ inline constexpr std::size_t kLongestMessage = kChunk + (std::size_t{64} << 10);
 inline constexpr std::size_t kMostRecords = std::size_t{1} << 20;  ///< tensors of a graph
 inline constexpr std::size_t kLongestGraph = kMostRecords * 256;   ///< bytes of a graph
 inline constexpr std::size_t kMostDevices = 256, kMostBufferTypes = 16;
+inline constexpr std::size_t kMostStreams = 1024;  ///< of a worker
+inline constexpr std::size_t kMostGraphs = 64;     ///< that a worker keeps for a stream
 
 /// Bytes that rank 0 sends a worker before it hears that the first of them were dealt with.
 inline constexpr std::size_t kWindow = std::size_t{32} << 20;
 
 /// Messages of a transfer between workers that are under way before the first was taken.
 inline constexpr std::uint32_t kTransferWindow = 16;
+
+/// What a worker takes from another one before rank 0 has told it of the transfer, which may come
+/// later: bytes, and notices that no stream has waited for.
+inline constexpr std::size_t kMostUnasked = std::size_t{256} << 20, kMostNotices = 1 << 16;
 
 /// Messages up to this size are sent together, up to that size.
 inline constexpr std::size_t kSmallMessage = std::size_t{4} << 10;
@@ -52,7 +58,7 @@ enum class Kind : std::uint16_t {
     reject,  ///< it was told something that cannot be, and leaves: sentence
     // Rank 0 to a worker; questions begin with the number of the request.
     welcome,
-    refused,
+    refused,  ///< it may not take part, or no longer: sentence
     goodbye,
     ask_op,    ///< request, device, records: may it run there?
     ask_size,  ///< request, device, buffer type, records: bytes that the last one takes
@@ -94,7 +100,7 @@ enum class Kind : std::uint16_t {
     // Worker to worker.
     chunk,   ///< tag, outcome, offset, bytes
     taken,   ///< tag: a chunk was used
-    notice,  ///< tag
+    notice,  ///< tag, outcome of the stream
     // Files.
     file,  ///< request, file, path, size, samples
     load,  ///< tensor, offset, size, file, place in it

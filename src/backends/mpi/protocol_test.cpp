@@ -45,7 +45,7 @@ TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
     Bytes bad = good;
     bad[4] = std::byte{99};
-    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 2");
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 3");
     bad = good;
     bad[6] = std::byte{250};
     EXPECT_EQ(refusal_of(bad), "a message of kind 250");
@@ -86,7 +86,7 @@ TEST(Facts, OfAnotherVersionAreRefusedInWords) {
     other.tables ^= 1;
     EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
     other.protocol = 9;
-    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 2");
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 3");
 }
 
 /// A product, a view of it and a cast, which names itself.
@@ -212,6 +212,20 @@ TEST(Wishes, OfTheEnvironmentAreUnderstoodOrRefusedWithAnExample) {
     EXPECT_EQ(parse_seconds("soon", "HEDDLE_MPI_TIMEOUT").error().message,
               "HEDDLE_MPI_TIMEOUT=soon is no number of seconds from 0.05 to 86400");
     EXPECT_FALSE(parse_seconds("0", "T"));
+    EXPECT_EQ(parse_folders("/a=/b,/m=/n")->at(1).second, "/n");
+    EXPECT_EQ(parse_folders("/a=b").error().message,
+              "HEDDLE_MPI_FILES: '/a=b' is no pair of folders such as /models=/data/models");
+    EXPECT_EQ(*parse_verify("full"), Verify::full);
+    EXPECT_EQ(parse_verify("twice").error().message,
+              "HEDDLE_MPI_VERIFY=twice: there are sample, full and off");
+    EXPECT_EQ(parse_polling("20")->microseconds, 20U);
+    EXPECT_EQ(parse_polling("spin")->microseconds, Polling::kSpin);
+    EXPECT_EQ(parse_polling("-1").error().message,
+              "HEDDLE_MPI_POLL=-1: there are auto, spin and microseconds from 1 to 100000");
+    Environment sums;
+    sums.sum = "nccl";
+    EXPECT_EQ(settings_of(sums).error().message,
+              "HEDDLE_MPI_SUM=nccl: sums are added in the order of devices: ordered or auto");
     EXPECT_EQ(parse_local("threads=3,devices=CPU+SIM0")->devices.size(), 2U);
     EXPECT_FALSE(parse_local("threads=0"));
     EXPECT_FALSE(parse_local("devices="));

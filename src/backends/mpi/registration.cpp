@@ -27,8 +27,10 @@ Environment read_environment() {
         const char* const text = std::getenv(name);
         return std::string(text != nullptr ? text : "");
     };
-    return {value("HEDDLE_MPI_HOSTS"), value("HEDDLE_MPI_WORKER"), value("HEDDLE_MPI_TIMEOUT"),
-            value("HEDDLE_MPI_START_TIMEOUT")};
+    return {value("HEDDLE_MPI_HOSTS"),   value("HEDDLE_MPI_WORKER"),
+            value("HEDDLE_MPI_TIMEOUT"), value("HEDDLE_MPI_START_TIMEOUT"),
+            value("HEDDLE_MPI_FILES"),   value("HEDDLE_MPI_VERIFY"),
+            value("HEDDLE_MPI_SUM"),     value("HEDDLE_MPI_POLL")};
 }
 
 /// Workers in threads of this process.
@@ -168,7 +170,9 @@ Result<std::unique_ptr<Session>> start_job() {
         return invalid("MPI: this process is rank ", fabric->rank(),
                        "; rank 0 is the program, others run heddle worker");
     }
+    set_polling(settings.polling);
     HEDDLE_TRY_ASSIGN(session->cluster, Cluster::start(std::move(fabric), settings));
+    session->cluster->measure_links();
     return session;
 }
 
@@ -185,13 +189,22 @@ bool configure(const char* text) {
     return done.has_value();
 }
 
+ServeOptions options_of(const heddle_mpi_worker& worker) {
+    ServeOptions options{worker.n_threads, worker.is_chosen, {}, {}};
+    options.folders.assign(worker.folders, worker.folders + worker.n_folders);
+    if (worker.budgets != nullptr) {
+        options.budgets.assign(worker.budgets, worker.budgets + worker.n_devices);
+    }
+    return options;
+}
+
 bool serve(const heddle_mpi_worker* worker) {
     const auto done = plugin::attempt([&]() -> Result<> {
         HEDDLE_TRY_ASSIGN(const auto fabric, join_job());
         if (fabric->rank() == 0) return invalid("MPI: rank 0 is the program, not a worker");
         const std::vector devices(worker->devices, worker->devices + worker->n_devices);
         {
-            Server server(*fabric, devices, {worker->n_threads, worker->is_chosen});
+            Server server(*fabric, devices, options_of(*worker));
             HEDDLE_TRY(server.serve());
         }
         fabric->finish();

@@ -13,16 +13,30 @@ constexpr std::size_t kTensors = 5, kStreams = 4;  ///< half of each on either w
 
 using Values = std::vector<float>;
 
-/// Tensors on two workers, streams, and what the tensors should hold.
-class Program {
-public:
-    Program(const TestJob& job, unsigned seed) : random_(seed), context_(small_context()) {
+/// Streams on two workers, and an event for each.
+struct Streams {
+    explicit Streams(const TestJob& job) {
         heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
         for (std::size_t i = 0; i < kStreams; ++i) {
-            streams_.emplace_back(ggml_backend_dev_init(job.device(i % 2), nullptr));
-            events_.emplace_back(ggml_backend_event_new(job.device(i % 2)));
-            is_good_ = is_good_ && streams_[i] != nullptr;
+            streams.emplace_back(ggml_backend_dev_init(job.device(i % 2), nullptr));
+            events.emplace_back(ggml_backend_event_new(job.device(i % 2)));
         }
+    }
+
+    std::vector<ggml_backend_event_ptr> events;
+    std::vector<ggml_backend_ptr> streams;
+};
+
+/// Tensors on two workers, and what they should hold. `end` comes last: then no stream is to write
+/// anything any more.
+class Program {
+public:
+    Program(const TestJob& job, const Streams& streams, unsigned seed)
+        : random_(seed),
+          context_(small_context()),
+          streams_(streams.streams),
+          events_(streams.events) {
+        for (const auto& stream : streams_) is_good_ = is_good_ && stream != nullptr;
         for (std::size_t i = 0; i < kTensors; ++i) {
             Slot& slot = slots_.emplace_back();
             slot.worker = i % 2;
@@ -164,9 +178,9 @@ private:
     std::mt19937 random_;
     ggml_context_ptr context_;
     std::vector<Slot> slots_;
-    std::vector<ggml_backend_event_ptr> events_;
     std::vector<Read> reads_;
-    std::vector<ggml_backend_ptr> streams_;  ///< go first: they may still write to `reads_`
+    const std::vector<ggml_backend_ptr>& streams_;
+    const std::vector<ggml_backend_event_ptr>& events_;
     bool is_good_ = true;
 };
 
@@ -184,38 +198,56 @@ TEST(Schedules, GiveTheRightValuesWhateverTheDelays) {
     ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
     const int count = schedule_count();
     TestJob job(2);
+    std::unique_ptr<Streams> streams;
     for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
         // Delays cost time; every tenth has them.
         job.fabric.set_delay(i % 10 == 0 ? std::chrono::microseconds(100)
                                          : std::chrono::microseconds(0));
-        Program program(job, static_cast<unsigned>(i));
+        // A stream is a thread of its worker: each serves some schedules.
+        if (i % 8 == 0) streams = std::make_unique<Streams>(job);
+        Program program(job, *streams, static_cast<unsigned>(i));
         for (int step = 0; step < 12; ++step) program.step();
         program.end();
         EXPECT_TRUE(program.is_good()) << "schedule " << i << ": " << heddle_last_error();
     }
 }
 
+/// A worker falls silent in the middle of a schedule.
+void lose_one_in(int number) {
+    constexpr auto kTimeout = std::chrono::milliseconds(400);
+    const auto seed = static_cast<unsigned>(number);
+    const int last = number % 12, dies = 1 + number % 2;
+    TestJob job(2, seed, kTimeout);
+    if (number % 3 == 0) job.fabric.set_delay(std::chrono::microseconds(200));
+    const Streams streams(job);
+    Program program(job, streams, seed);
+    for (int step = 0; step < last; ++step) program.step();
+    job.fabric.silence(dies);
+    const auto begin = Clock::now();
+    for (int step = last; step < 12; ++step) program.step();
+    program.end();
+    // One timeout to notice, as long again on a machine that is busy.
+    EXPECT_LT(Clock::now() - begin, kTimeout + std::chrono::seconds(2)) << "schedule " << number;
+    const auto lost = job.cluster->loss(dies);
+    ASSERT_TRUE(lost) << "schedule " << number;
+    EXPECT_NE(lost->message.find("lost: nothing was heard of rank"), std::string::npos);
+    EXPECT_FALSE(job.cluster->loss(3 - dies)) << "the other one lives";
+}
+
 TEST(Schedules, EndInTimeWhenAWorkerDies) {
     ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
-    constexpr auto kTimeout = std::chrono::milliseconds(400);
-    const int count = std::max(schedule_count() / 500, 4);
-    for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
-        const auto seed = static_cast<unsigned>(i);
-        TestJob job(2, seed, kTimeout);
-        Program program(job, seed);
-        const int last = i % 12;
-        for (int step = 0; step < last; ++step) program.step();
-        job.fabric.silence(1 + i % 2);
-        const auto begin = Clock::now();
-        for (int step = last; step < 12; ++step) program.step();
-        program.end();
-        // One timeout to notice, as long again on a machine that is busy.
-        EXPECT_LT(Clock::now() - begin, kTimeout + std::chrono::seconds(2)) << "schedule " << i;
-        const auto lost = job.cluster->loss(1 + i % 2);
-        ASSERT_TRUE(lost) << "schedule " << i;
-        EXPECT_NE(lost->message.find("lost: nothing was heard of rank"), std::string::npos);
-        EXPECT_FALSE(job.cluster->loss(2 - i % 2)) << "the other one lives";
+    // Most of each is waiting: some at a time.
+    constexpr int kAtATime = 4;
+    const int count = std::max(schedule_count() / 100, 12);
+    std::vector<std::thread> threads;
+    for (int first = 0; first < kAtATime; ++first) {
+        threads.emplace_back([first, count] {
+            for (int i = first; i < count && !testing::Test::HasFailure(); i += kAtATime) {
+                lose_one_in(i);
+            }
+        });
     }
+    for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,18 +21,27 @@ namespace heddle::mpi {
 /// Rank 0 and workers in threads, each with the CPU as its device.
 class TestJob {
 public:
+    /// What workers serve, and how.
+    struct Serving {
+        ggml_backend_dev_t device = ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
+        ServeOptions options{.threads = 1, .is_chosen = true};
+    };
+
     explicit TestJob(int workers, unsigned seed = 1,
                      std::chrono::milliseconds timeout = std::chrono::seconds(10))
+        : TestJob(workers, seed, {.timeout = timeout}, {}) {}
+
+    TestJob(int workers, unsigned seed, Settings settings, Serving serving)
         : fabric(workers + 1, seed), outcomes(static_cast<std::size_t>(workers), ok()) {
         for (int rank = 1; rank <= workers; ++rank) {
-            threads_.emplace_back([this, rank] {
+            threads_.emplace_back([this, rank, serving] {
                 const auto seat = fabric.join(rank);
-                Server server(*seat, {ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0)},
-                              {.threads = 1, .is_chosen = true});
+                Server server(*seat, {serving.device}, serving.options);
                 outcomes[static_cast<std::size_t>(rank - 1)] = server.serve();
             });
         }
-        auto started = Cluster::start(fabric.join(0), {timeout, std::chrono::seconds(20)});
+        settings.start_timeout = std::chrono::seconds(20);
+        auto started = Cluster::start(fabric.join(0), settings);
         if (!started) {
             ADD_FAILURE() << started.error().message;
             return;
@@ -59,6 +70,15 @@ public:
 private:
     std::vector<std::thread> threads_;
 };
+
+/// Waits until a worker is lost; gives why.
+inline std::string loss_of(const TestJob& job, int rank) {
+    for (int i = 0; i < 5000; ++i) {
+        if (const auto lost = job.cluster->loss(rank)) return lost->message;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return "not lost";
+}
 
 /// Headers of a few tensors and a graph.
 inline ggml_context_ptr small_context() {

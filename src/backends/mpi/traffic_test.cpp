@@ -1,4 +1,5 @@
 // What travels, and between whom.
+#include <algorithm>
 #include <map>
 #include <numeric>
 
@@ -105,6 +106,64 @@ TEST(Traces, ShowWhatStreamsOfWorkersDidOnOneClock) {
     EXPECT_FALSE(spans["receive"].sends);
     job.cluster->set_tracing(false);
     each_span(*job.cluster, [](const heddle_trace_span&) { FAIL() << "none is traced"; });
+}
+
+/// Halves a vector many times: several times the work of sending it, also under sanitizers.
+ggml_cgraph* halving(ggml_context* context, ggml_tensor* vector) {
+    constexpr int kTimes = 96;
+    ggml_cgraph* const graph = ggml_new_graph_custom(context, 2 * kTimes, false);
+    ggml_tensor* node = vector;
+    for (int i = 0; i < kTimes; ++i) {
+        node = ggml_scale_inplace(context, node, 0.5F);
+        ggml_backend_view_init(node);
+    }
+    ggml_build_forward_expand(graph, node);
+    return graph;
+}
+
+TEST(Pipelines, ComputeOnSeveralWorkersAtATime) {
+    TestJob job(2);
+    const ggml_context_ptr context(ggml_init({std::size_t{4} << 20, nullptr, true}));
+    const ggml_backend_ptr source(ggml_backend_dev_init(job.device(0), nullptr));
+    const ggml_backend_ptr target(ggml_backend_dev_init(job.device(1), nullptr));
+    job.cluster->set_tracing(true);
+    constexpr std::int64_t kCount = 1 << 17;
+    std::vector<OnWorker> places;
+    std::vector<std::pair<ggml_cgraph*, ggml_cgraph*>> stages;
+    for (int slot = 0; slot < 4; ++slot) {
+        for (const std::size_t worker : {0, 1}) {
+            places.push_back(vector_on(job, worker, context.get(), kCount));
+            ggml_backend_buffer_clear(places.back().buffer.get(), 0);
+        }
+        stages.emplace_back(halving(context.get(), places[places.size() - 2].tensor),
+                            halving(context.get(), places.back().tensor));
+    }
+    for (std::size_t slot = 0; slot < stages.size(); ++slot) {
+        ggml_backend_graph_compute_async(source.get(), stages[slot].first);
+        ggml_backend_tensor_copy_async(source.get(), target.get(), places[2 * slot].tensor,
+                                       places[2 * slot + 1].tensor);
+        ggml_backend_graph_compute_async(target.get(), stages[slot].second);
+    }
+    ggml_backend_synchronize(source.get());
+    ggml_backend_synchronize(target.get());
+    std::map<std::string, std::vector<std::pair<double, double>>> computing;
+    each_span(*job.cluster, [&](const heddle_trace_span& span) {
+        if (std::string(span.name) != "compute") return;
+        computing[span.process].emplace_back(span.start, span.end);
+    });
+    ASSERT_EQ(computing.size(), 2U);
+    const auto &first = computing.begin()->second, &second = computing.rbegin()->second;
+    ASSERT_EQ(first.size(), 4U);
+    ASSERT_EQ(second.size(), 4U);
+    const auto overlaps = [&](const auto& one) {
+        return std::ranges::any_of(second, [&](const auto& other) {
+            return one.first < other.second && other.first < one.second;
+        });
+    };
+    EXPECT_TRUE(std::ranges::any_of(first, overlaps)) << "the second slot while the first goes on";
+    for (std::size_t slot = 0; slot < 4; ++slot) {
+        EXPECT_GE(second[slot].first, first[slot].second - 1e-3) << "but not before its input";
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml-impl.h"
 #include "plugin/ggml-backend-impl.h"
 
 namespace heddle::sim {
@@ -164,6 +165,21 @@ TEST_F(SimTest, SaysWhyItCannotComputeANode) {
     EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), bench_.graph({y})), GGML_STATUS_FAILED);
     EXPECT_THAT(heddle_last_error(), testing::HasSubstr("'far'"));
     EXPECT_THAT(heddle_last_error(), testing::HasSubstr("memory of type CPU"));
+}
+
+TEST_F(SimTest, ANodeBeforeWhatItReadsIsRefused) {
+    ggml_context* context = bench_.context();
+    Tensor* x = bench_.vector(10, type_);
+    Tensor* y = bench_.place(ggml_set_name(ggml_sqr(context, x), "y"), type_);
+    ggml_cgraph* graph = bench_.graph({y, bench_.place(ggml_sqrt(context, y), type_)});
+    std::swap(graph->nodes[0], graph->nodes[1]);
+    EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_FAILED);
+    EXPECT_THAT(
+        heddle_last_error(),
+        testing::HasSubstr("reads the result of 'y' f32[10,1,1,1], which is computed later"));
+    std::swap(graph->nodes[0], graph->nodes[1]);
+    EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_SUCCESS)
+        << heddle_last_error();
 }
 
 TEST_F(SimTest, DataThatCannotBeComputedWithFailsTheNextGraph) {

@@ -4,6 +4,8 @@
 
 #include "backends/sim/device.hpp"
 #include "backends/sim/graph_work.hpp"
+#include "core/graph.hpp"
+#include "ops/order_check.hpp"
 
 namespace heddle::sim {
 
@@ -38,6 +40,7 @@ std::optional<Error> SimStream::take_failure() {
 Result<> SimStream::compute(ggml_cgraph& graph) {
     HEDDLE_TRY(check_process());
     if (auto failed = take_failure()) return *std::move(failed);
+    HEDDLE_TRY(check_order(nodes_of(graph)));
     const auto work = std::make_shared<GraphWork>();
     Result<> outcome = ok();
     const int count = ggml_graph_n_nodes(&graph);

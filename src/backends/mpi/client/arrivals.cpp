@@ -33,10 +33,10 @@ bool Cluster::take_in() {
     if (!message) return false;
     const int rank = message->source;
     if (rank <= 0 || rank >= size() || peer(rank).lost) return true;
-    auto handled = [&]() -> Result<> {
+    auto handled = plugin::attempt([&]() -> Result<> {
         HEDDLE_TRY_ASSIGN(const Opened opened, open(*message));
         return handle(rank, opened);
-    }();
+    });
     if (!handled) lose(rank, handled.error().message);
     return true;
 }
@@ -77,6 +77,7 @@ Result<> Cluster::handle_hello(int rank, ByteReader& in) {
     ByteWriter out = begin({.kind = reason.empty() ? Kind::welcome : Kind::refused});
     if (reason.empty()) {
         out.put(static_cast<std::uint32_t>(settings_.timeout.count()));
+        out.put(settings_.polling.microseconds);
     } else {
         out.text(reason);
     }
@@ -148,7 +149,9 @@ Result<> Cluster::handle_done(int rank, const Header& header, ByteReader& in) {
     std::erase_if(arrivals_, [&](const auto& entry) {
         const Arrival& arrival = entry.second;
         if (arrival.stream != header.stream || arrival.place > header.place) return false;
-        is_short = is_short || arrival.landing.arrived < arrival.landing.total;
+        // What came behind a failure was skipped, until the worker was told to go on.
+        const bool may_lack = arrival.place < state.resumed;
+        is_short = is_short || (!may_lack && arrival.landing.arrived < arrival.landing.total);
         return true;
     });
     if (outcome && is_short && !state.failure) return nonsense("less than it was asked for");

@@ -150,6 +150,11 @@ void Cluster::lose(int rank, std::string_view why) {
         const auto stream = streams_.find(entry.second.stream);
         return stream == streams_.end() || stream->second.rank == rank;
     });
+    if (gone.takes_part) {  // if it still hears anything, it need not wait for more
+        ByteWriter out = begin({.kind = Kind::refused});
+        out.text(why.substr(0, 2048));
+        fabric_->send(rank, seal(std::move(out)));
+    }
     fabric_->forget(rank);
     for (int other = 1; other < size(); ++other) {
         if (other == rank || !peer(other).takes_part || peer(other).lost) continue;
@@ -260,6 +265,9 @@ Result<double> Cluster::ping_pong(int from, int to, std::size_t bytes, int round
     };
     const std::uint32_t there = next_number(), here = next_number();
     Guard guard(lock_);
+    for (const int rank : {from, to}) {
+        if (peer(rank).lost) return *peer(rank).lost;
+    }
     requests_[there].rank = to;
     send(to, tell(to, from, there));
     std::optional<double> seconds;
@@ -282,6 +290,15 @@ Result<double> Cluster::ping_pong(int from, int to, std::size_t bytes, int round
     HEDDLE_TRY(std::move(answered));
     if (seconds && *seconds > 0) return *seconds;
     return failure(Errc::unsupported, "MPI: no ping-pong between rank ", from, " and ", to);
+}
+
+void Cluster::measure_links() {
+    constexpr std::size_t kSmall = 64;
+    for (int rank = 1; rank < size(); ++rank) {
+        if (!takes_part(rank)) continue;
+        const auto few = ping_pong(0, rank, kSmall, 20), many = ping_pong(0, rank, kChunk, 3);
+        if (few && many) peer(rank).link = {2 * static_cast<double>(kChunk) / *many, *few / 2};
+    }
 }
 
 std::size_t Cluster::sent(int rank) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/mpi/fabric.hpp"
+#include "backends/mpi/file_samples.hpp"
 #include "backends/mpi/protocol.hpp"
 #include "heddle/backend/device.hpp"
 
@@ -19,6 +20,9 @@ namespace heddle::mpi {
 struct Settings {
     std::chrono::milliseconds timeout{10'000};        ///< silence after which a rank is lost
     std::chrono::milliseconds start_timeout{30'000};  ///< for all of them to be there
+    Verify verify = Verify::sample;                   ///< of files that workers are to read
+    std::vector<std::pair<std::string, std::string>> folders{};  ///< here, and where that is there
+    Polling polling{};
 };
 
 /// Where bytes that were asked for go: pieces of host memory.
@@ -35,6 +39,7 @@ struct StreamState {
     std::optional<Error> failure;  ///< since when the worker skips what the stream is told
     bool is_told = false;
     bool is_traced = false;
+    bool is_there = false;      ///< the worker has it
     std::uint64_t told = 0;     ///< the last place that the worker tells of unasked
     std::uint64_t resumed = 0;  ///< where the worker was told to go on after a failure
 };
@@ -81,8 +86,17 @@ public:
     /// Seconds of a round trip by MPI alone; see Fabric::ping_pong. `from` is rank 0 or a worker.
     Result<double> ping_pong(int from, int to, std::size_t bytes, int rounds);
 
+    /// Of the way to a worker, by MPI alone; zeros where that was not measured.
+    struct Link {
+        double bytes_per_second = 0, seconds = 0;  ///< half a round trip of few bytes
+    };
+    void measure_links();
+    const Link& link(int rank) const { return peer(rank).link; }
+
     /// Bytes that a worker was sent so far.
     std::size_t sent(int rank) const;
+
+    const Settings& settings() const { return settings_; }
 
     // ---- streams -------------------------------------------------------------------------------
 
@@ -105,6 +119,7 @@ public:
     Result<> wait_for(std::uint32_t stream, std::uint64_t place);
 
     std::uint64_t issued(std::uint32_t stream) const;
+    /// Without a failure: what comes after that must not go on as if nothing were.
     bool is_done(std::uint32_t stream, std::uint64_t place) const;
 
     /// Whether workers keep spans of what streams do, of all there are and will be: schedulers have
@@ -127,6 +142,7 @@ private:
         WorkerFacts facts;
         std::vector<plugin::MemoryAmount> memory;
         bool takes_part = false;
+        Link link;
         std::optional<Error> lost;
         Clock::time_point heard;
         std::size_t in_flight = 0;  ///< bytes it was sent and has not dealt with
@@ -168,6 +184,7 @@ private:
     /// Takes in messages until `done()`, or until the worker is lost.
     template <class Done>
     Result<> wait_until(Guard& guard, int rank, const Done& done);
+    /// Does not throw: no other thread would take in then.
     bool take_in();
     Result<> handle(int rank, const Opened& message);
     Result<> handle_hello(int rank, ByteReader& in);

@@ -1,5 +1,7 @@
 #include "backends/mpi/client/device.hpp"
 
+#include <cmath>
+
 #include "core/root_buffer.hpp"
 #include "ops/custom.hpp"
 
@@ -10,6 +12,14 @@ constexpr std::size_t kLongestName = 24;
 
 std::string device_name(int rank, const std::string& name) {
     return text("MPI", rank, ':', name).substr(0, kLongestName);
+}
+
+/// ", 10.1 GB/s, 31 us"; nothing where it was not measured.
+std::string words_of(const Cluster::Link& link) {
+    if (link.seconds <= 0) return {};
+    const auto rounded = [](double value) { return std::round(value * 10) / 10; };
+    return text(", ", rounded(link.bytes_per_second * 1e-9), " GB/s, ", rounded(link.seconds * 1e6),
+                " us");
 }
 
 /// What a question says, without the number that changes.
@@ -34,8 +44,8 @@ RemoteDevice::RemoteDevice(ggml_backend_reg_t registration, Cluster& cluster, in
       index_(index),
       facts_(cluster.facts(rank).devices[index]),
       name_(device_name(rank, facts_.name)),
-      description_(
-          text(facts_.description, " on ", cluster.facts(rank).host, " (rank ", rank, ")")),
+      description_(text(facts_.description, " on ", cluster.facts(rank).host, " (rank ", rank,
+                        words_of(cluster.link(rank)), ")")),
       id_(cluster.facts(rank).host + "/" + facts_.id) {
     for (std::size_t i = 0; i < facts_.buffer_types.size(); ++i) {
         memories_.push_back(std::make_unique<RemoteMemory>(handle(), *this, i));

@@ -18,7 +18,7 @@ namespace heddle::mpi {
 namespace {
 
 constexpr std::size_t kFirst = std::size_t{1} << 20;  ///< of a file that is not known yet
-constexpr std::size_t kMore = std::size_t{4} << 10;   ///< of files that are
+constexpr std::size_t kMore = std::size_t{4} << 10;   ///< elsewhere, once one is
 
 /// A line of /proc/self/maps.
 struct Mapping {
@@ -40,7 +40,9 @@ std::optional<Mapping> parse(const std::string& line) {
     mapping.end = end;
     mapping.is_writable = flags[1] == 'w';
     mapping.is_shared = flags[3] == 's';
-    mapping.part = {line.substr(static_cast<std::size_t>(path_at)), offset, inode};
+    mapping.part = {line.substr(static_cast<std::size_t>(path_at)), offset, inode,
+                    reinterpret_cast<const std::byte*>(begin),
+                    reinterpret_cast<const std::byte*>(end)};
     return mapping;
 }
 
@@ -80,6 +82,19 @@ std::optional<FilePart> mapped_from(const std::byte* data, std::size_t size) {
     return std::nullopt;
 }
 
+std::string path_there(const Settings& settings, const std::string& path) {
+    const std::pair<std::string, std::string>* best = nullptr;
+    for (const auto& folder : settings.folders) {
+        const bool is_below = path.starts_with(folder.first) &&
+                              (folder.first.ends_with('/') || path.size() == folder.first.size() ||
+                               path[folder.first.size()] == '/');
+        if (is_below && (best == nullptr || folder.first.size() > best->first.size())) {
+            best = &folder;
+        }
+    }
+    return best == nullptr ? path : best->second + path.substr(best->first.size());
+}
+
 /// Nothing if there is another file at the path by now.
 std::optional<FileOffers::Version> FileOffers::version_of(const FilePart& part) {
     struct stat facts {};
@@ -90,7 +105,11 @@ std::optional<FileOffers::Version> FileOffers::version_of(const FilePart& part) 
 Result<std::optional<FileOffers::Found>> FileOffers::find(const std::byte* data, std::size_t size) {
     const std::optional<Found> none;
     const std::lock_guard guard(lock_);
-    if (size < (has_any_ ? kMore : kFirst)) return none;
+    const auto holds = [&](const auto& range) {
+        return range.first <= data && data < range.second;
+    };
+    const bool is_likely = std::ranges::any_of(mapped_, holds);
+    if (size < (has_any_ ? kMore : kFirst) && !is_likely) return none;
     const auto part = mapped_from(data, size);
     const auto version = part ? version_of(*part) : std::nullopt;
     if (!version) return none;
@@ -101,12 +120,14 @@ Result<std::optional<FileOffers::Found>> FileOffers::find(const std::byte* data,
     }
     if (!known->second) return none;
     has_any_ = true;
+    mapped_.emplace(part->begin, part->end);
     return std::optional(Found{*known->second, part->offset});
 }
 
 Result<std::optional<std::uint32_t>> FileOffers::offer(const FilePart& part, std::size_t size) {
     const std::optional<std::uint32_t> none;
-    auto samples = sample_file(part.path, std::random_device{}());
+    const Settings& settings = cluster_.settings();
+    auto samples = sample_file(part.path, std::random_device{}(), settings.verify);
     if (!samples || samples->inode != part.inode) return none;  // replaced meanwhile
     if (samples->size < part.offset + size) {
         return failure(Errc::io, part.path, ": byte ", samples->size,
@@ -115,7 +136,7 @@ Result<std::optional<std::uint32_t>> FileOffers::offer(const FilePart& part, std
     const std::uint32_t request = cluster_.next_number(), number = cluster_.next_number();
     ByteWriter out = question(Kind::file, request, 4096);
     out.put(number);
-    out.text(part.path);
+    out.text(path_there(settings, part.path));
     put_samples(out, *samples);
     const auto answer = cluster_.ask(rank_, request, seal(std::move(out)));
     if (answer) return std::optional(number);

@@ -6,7 +6,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "backends/mpi/client/cluster.hpp"
 
@@ -18,11 +20,16 @@ namespace heddle::mpi {
 struct FilePart {
     std::string path;
     std::uint64_t offset = 0, inode = 0;
+    const std::byte *begin = nullptr, *end = nullptr;  ///< of the mapping they are in
 };
 
 /// The file that these bytes are mapped from; nothing if they are from none, from several, or were
 /// changed in memory.
 std::optional<FilePart> mapped_from(const std::byte* data, std::size_t size);
+
+/// Where a file of this machine is there: in the folder that the longest name of a folder here
+/// stands for.
+std::string path_there(const Settings& settings, const std::string& path);
 
 /// The files that a worker was asked for.
 class FileOffers {
@@ -53,6 +60,9 @@ private:
     std::mutex lock_;
     std::map<Version, std::optional<std::uint32_t>> known_;
     bool has_any_ = false;
+    /// Where files that the worker has were mapped, and may be still. Looking that up takes longer
+    /// than sending few bytes, such as the inputs of a token.
+    std::set<std::pair<const std::byte*, const std::byte*>> mapped_;
 };
 
 }  // namespace heddle::mpi

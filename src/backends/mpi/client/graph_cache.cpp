@@ -134,7 +134,7 @@ Result<std::uint32_t> GraphCache::number_of(const Graph& graph) {
         return same->number;
     }
     HEDDLE_TRY(check(graph));
-    if (entries_.size() == kMost) drop_oldest();
+    if (entries_.size() == kMostGraphs) drop_oldest();
     Entry entry{graph.uid, device_.cluster().next_number(), out.take(), runs_};
     HEDDLE_TRY(send(entry));
     entries_.push_back(std::move(entry));

@@ -13,8 +13,6 @@ class RemoteDevice;
 /// side decides what is dropped, so the worker always has what it is told to run.
 class GraphCache {
 public:
-    static constexpr std::size_t kMost = 64;
-
     GraphCache(RemoteDevice& device, std::uint32_t stream) : device_(device), stream_(stream) {}
 
     /// The number of a graph, which the worker has from now on. Fails if it cannot run there.

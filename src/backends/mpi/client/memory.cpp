@@ -16,17 +16,22 @@ static_assert(plugin::WritesTensors<RemoteBuffer> && plugin::ReadsTensors<Remote
 
 // ---- addresses ---------------------------------------------------------------------------------
 
-Result<AddressRange> AddressRange::reserve(std::size_t size) {
-    void* const base =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
+Result<AddressRange> AddressRange::reserve(std::size_t size, std::size_t alignment) {
+    std::size_t all = 0;
+    void* const mapped =
+        __builtin_add_overflow(size, alignment, &all)
+            ? MAP_FAILED
+            : mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
         return failure(Errc::out_of_memory, "there are no addresses for ", size, " bytes");
     }
-    return AddressRange(static_cast<std::byte*>(base), size);
+    const auto begin = reinterpret_cast<std::uintptr_t>(mapped);
+    const std::size_t skipped = (alignment - begin % alignment) % alignment;
+    return AddressRange(mapped, all, static_cast<std::byte*>(mapped) + skipped, size);
 }
 
 AddressRange::~AddressRange() {
-    if (base_ != nullptr) munmap(base_, size_);
+    if (mapped_ != nullptr) munmap(mapped_, mapped_size_);
 }
 
 // ---- buffers -----------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ std::size_t RemoteMemory::alloc_size(const Tensor& tensor) {
 }
 
 Result<std::unique_ptr<RemoteBuffer>> RemoteMemory::allocate(std::size_t size) {
-    HEDDLE_TRY_ASSIGN(AddressRange addresses, AddressRange::reserve(size));
+    HEDDLE_TRY_ASSIGN(AddressRange addresses, AddressRange::reserve(size, facts_.alignment));
     Cluster& cluster = device_.cluster();
     const std::uint32_t request = cluster.next_number(), number = cluster.next_number();
     ByteWriter out = question(Kind::allocate, request);

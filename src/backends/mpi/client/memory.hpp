@@ -18,9 +18,13 @@ class RemoteDevice;
 /// in other memory.
 class AddressRange {
 public:
-    static Result<AddressRange> reserve(std::size_t size);
+    /// `alignment` is a power of two: offsets are aligned here as they are there.
+    static Result<AddressRange> reserve(std::size_t size, std::size_t alignment);
     AddressRange(AddressRange&& other) noexcept
-        : base_(std::exchange(other.base_, nullptr)), size_(other.size_) {}
+        : mapped_(std::exchange(other.mapped_, nullptr)),
+          mapped_size_(other.mapped_size_),
+          base_(other.base_),
+          size_(other.size_) {}
     AddressRange& operator=(AddressRange&&) = delete;
     ~AddressRange();
 
@@ -28,8 +32,11 @@ public:
     std::size_t size() const { return size_; }
 
 private:
-    AddressRange(std::byte* base, std::size_t size) : base_(base), size_(size) {}
+    AddressRange(void* mapped, std::size_t mapped_size, std::byte* base, std::size_t size)
+        : mapped_(mapped), mapped_size_(mapped_size), base_(base), size_(size) {}
 
+    void* mapped_;
+    std::size_t mapped_size_;
     std::byte* base_;
     std::size_t size_;
 };

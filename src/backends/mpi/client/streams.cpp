@@ -13,9 +13,11 @@ std::uint32_t Cluster::add_stream(int rank) {
 void Cluster::remove_stream(std::uint32_t stream) {
     Guard guard(lock_);
     std::erase_if(arrivals_, [&](const auto& entry) { return entry.second.stream == stream; });
-    const int rank = streams_[stream].rank;
+    const StreamState& state = streams_.at(stream);
     Bytes message = seal(begin({.kind = Kind::free_stream, .stream = stream}));
-    if (wait_for_room(guard, rank, message.size())) send(rank, std::move(message));
+    if (state.is_there && wait_for_room(guard, state.rank, message.size())) {
+        send(state.rank, std::move(message));
+    }
     streams_.erase(stream);
 }
 
@@ -76,14 +78,14 @@ std::uint64_t Cluster::issued(std::uint32_t stream) const {
 bool Cluster::is_done(std::uint32_t stream, std::uint64_t place) const {
     const Guard guard(lock_);
     const auto found = streams_.find(stream);
-    return found == streams_.end() || found->second.done >= place;
+    return found == streams_.end() || (found->second.done >= place && !found->second.failure);
 }
 
 void Cluster::set_tracing(bool on) {
     const Guard guard(lock_);
     traces_ = on;
     for (auto& [number, state] : streams_) {
-        if (on || state.is_traced) trace(number, state);
+        if (state.is_there && (on || state.is_traced)) trace(number, state);
     }
 }
 
@@ -97,6 +99,7 @@ void Cluster::trace(std::uint32_t stream, StreamState& state) {
 
 void Cluster::begin_stream(std::uint32_t stream) {
     const Guard guard(lock_);
+    streams_.at(stream).is_there = true;
     if (traces_) trace(stream, streams_.at(stream));
 }
 

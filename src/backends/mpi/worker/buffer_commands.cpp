@@ -77,17 +77,23 @@ Result<> Server::allocate(ByteReader& in) {
     const std::size_t type = in.get<std::uint32_t>();
     const auto number = in.get<std::uint32_t>();
     const std::size_t size = in.get<std::uint64_t>();
-    const ServedDevice& device = *devices_[index];
+    ServedDevice& device = *devices_[index];
     if (!in.finished() || size == 0 || number == 0 || type >= device.type_count()) {
         return broken("a request for memory");
+    }
+    if (auto taken = device.take(size); !taken) {
+        outbox_.answer(request, taken);
+        return ok();
     }
     heddle_clear_error();
     ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(device.type(type), size));
     if (buffer == nullptr || ggml_backend_buffer_get_size(buffer.get()) < size) {
+        device.give_back(size);
         outbox_.answer(request, failure(Errc::out_of_memory, heddle_last_error()));
         return ok();
     }
-    HEDDLE_TRY(buffers_.add(number, std::make_shared<ServedBuffer>(std::move(buffer), index)));
+    HEDDLE_TRY(buffers_.add(
+        number, std::make_shared<ServedBuffer>(std::move(buffer), device, index, size)));
     const plugin::MemoryAmount memory = device.memory();
     ByteWriter more;
     more.put(static_cast<std::uint64_t>(memory.free));

@@ -102,15 +102,20 @@ bool Driver::has_stopped() const {
 }
 
 void Driver::stand_in(std::chrono::milliseconds time, bool spins) {
-    constexpr std::chrono::milliseconds kLook{2};
+    // Where nothing has changed for a while, a look now and then is enough.
+    constexpr std::chrono::milliseconds kLook{2}, kQuiet{100}, kRareLook{20};
     const NoPipeSignal guard_of_thread;
     const auto until = Clock::now() + time;
     Backoff backoff(spins);
     const auto is_over = [&] { return stopped_; };
     std::unique_lock guard(lock_);
+    std::uint64_t seen = changes_;
+    auto quiet_since = Clock::now();
     while (!stopped_ && Clock::now() < until) {
         if (has_poller_) {
-            stopping_.wait_for(guard, kLook, is_over);
+            if (std::exchange(seen, changes_) != changes_) quiet_since = Clock::now();
+            const bool is_quiet = Clock::now() - quiet_since > kQuiet;
+            stopping_.wait_for(guard, is_quiet ? kRareLook : kLook, is_over);
             backoff.reset();
             continue;
         }

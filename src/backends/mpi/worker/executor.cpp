@@ -51,22 +51,26 @@ void Executor::submit(Job job) {
     driver_.wake();
 }
 
-void Executor::when_done(std::uint64_t place, std::function<void()> then) {
+void Executor::when_done(std::uint64_t place, Then then) {
+    Result<> state = ok();
     {
         const std::lock_guard guard(lock_);
         if (done_ < place) {
             watchers_.push_back({place, std::move(then)});
             return;
         }
+        state = state_;
     }
-    then();
+    then(state);
 }
 
-void Executor::wait_for(std::uint64_t place) {
+Result<> Executor::wait_for(std::uint64_t place) {
     driver_.wait([&] {
         const std::lock_guard guard(lock_);
         return done_ >= place || ended_ || abandoned_;
     });
+    const std::lock_guard guard(lock_);
+    return state_;
 }
 
 void Executor::work() {
@@ -79,7 +83,7 @@ void Executor::work() {
         Job job;
         {
             const std::lock_guard guard(lock_);
-            if (jobs_.empty()) break;  // there will be no more, or the worker leaves
+            if (jobs_.empty() || abandoned_) break;  // there will be no more, or the worker leaves
             job = std::move(jobs_.front());
             jobs_.pop_front();
         }
@@ -105,7 +109,7 @@ void Executor::perform(Job job) {
         if (job.skip) job.skip(*failure_);
     } else if (job.run) {
         auto done = plugin::attempt([&] { return job.run(); });
-        driver_.poll();  // the next command may be here already
+        if (job.runs_on) driver_.poll();  // the next graph may be here already
         // The device begins with the next graph while it is still at this one.
         goes_on = done && job.runs_on && next_runs_on();
         if (done && job.runs_on && !goes_on) done = finish_device();
@@ -148,9 +152,11 @@ Result<> Executor::finish_device() {
 void Executor::advance(std::uint64_t place, Kind kind) {
     std::vector<Watcher> due;
     bool is_last = false;
+    const Result<> state = failure_ ? Result<>(*failure_) : ok();
     {
         const std::lock_guard guard(lock_);
         done_ = place;
+        state_ = state;
         const auto rest =
             std::stable_partition(watchers_.begin(), watchers_.end(),
                                   [&](const Watcher& watcher) { return watcher.place > place; });
@@ -159,7 +165,7 @@ void Executor::advance(std::uint64_t place, Kind kind) {
         is_last = jobs_.empty();
     }
     driver_.wake();
-    for (const Watcher& watcher : due) watcher.then();
+    for (const Watcher& watcher : due) watcher.then(state);
     owes_report_ = owes_report_ || is_told(kind) || failure_;
     if (is_last && owes_report_) report(place);
 }

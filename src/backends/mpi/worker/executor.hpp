@@ -32,7 +32,7 @@ public:
     /// `stream` may be empty: then there are copies only.
     Executor(Outbox& outbox, Driver& driver, std::uint32_t number, std::size_t device,
              ggml_backend_ptr stream);
-    ~Executor();  ///< finishes what is in the queue
+    ~Executor();  ///< finishes what is in the queue, unless it was abandoned
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
 
@@ -42,11 +42,14 @@ public:
 
     void submit(Job job);
 
-    /// Calls `then`, once, when all up to `place` is done; now if it is.
-    void when_done(std::uint64_t place, std::function<void()> then);
+    /// Calls `then`, once, when all up to `place` is done; now if it is. It is given the failure
+    /// that the stream is in, or ok.
+    using Then = std::function<void(const Result<>&)>;
+    void when_done(std::uint64_t place, Then then);
 
-    /// Until all up to `place` is done; not any longer once it is abandoned.
-    void wait_for(std::uint64_t place);
+    /// Until all up to `place` is done; not any longer once it is abandoned. Fails if the stream
+    /// has: what waits for it would find what was there before.
+    Result<> wait_for(std::uint64_t place);
 
     /// Keeps spans of what it does from now on, or no longer; forgets those it has.
     void set_tracing(bool on);
@@ -56,13 +59,13 @@ public:
     void retire();
     bool has_ended() const;
 
-    /// Nothing needs to wait for it any more: the worker leaves.
+    /// Nothing needs to wait for it any more: the worker leaves. What is in the queue is not done.
     void abandon();
 
 private:
     struct Watcher {
         std::uint64_t place = 0;
-        std::function<void()> then;
+        Then then;
     };
 
     void work();
@@ -83,6 +86,7 @@ private:
     std::deque<Job> jobs_;
     std::vector<Watcher> watchers_;
     std::uint64_t done_ = 0;
+    Result<> state_ = ok();  ///< `failure_`, for other threads
     std::deque<Span> spans_;
     std::atomic<bool> traces_{false};
     bool stops_ = false, ended_ = false, abandoned_ = false;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "backends/mpi/worker/calls.hpp"
 #include "heddle/backend/guard.hpp"
@@ -68,15 +69,51 @@ void Loader::work() {
 
 // ---- files -------------------------------------------------------------------------------------
 
-Result<> ServedFiles::add(std::uint32_t number, const std::string& path,
-                          const FileSamples& samples) {
-    if (files_.contains(number)) return broken("a file");
+ServedFiles::ServedFiles(const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders) {
+        std::error_code ignored;
+        folders_.push_back(std::filesystem::weakly_canonical(folder, ignored));
+    }
+}
+
+/// Links are followed first: what they lead to has to be there, too.
+Result<OpenFile> ServedFiles::open_below(const std::string& path) const {
+    const auto is_below = [](const std::filesystem::path& file, const auto& folder) {
+        return std::ranges::mismatch(folder, file).in1 == folder.end();
+    };
+    std::vector<std::filesystem::path> places{path};
+    for (const auto& folder : folders_) {
+        places.push_back(folder / std::filesystem::path(path).filename());
+    }
+    for (const auto& place : places) {
+        std::error_code problem;
+        const auto file = std::filesystem::canonical(place, problem);
+        const auto holds = [&](const auto& folder) { return is_below(file, folder); };
+        if (!problem && std::ranges::any_of(folders_, holds)) return OpenFile::open(file);
+    }
+    return failure(Errc::not_found, path, " is in none of the folders of --files");
+}
+
+Result<OpenFile> ServedFiles::open(const std::string& path) const {
+    if (!folders_.empty()) return open_below(path);
     if (!path.ends_with(".gguf") || !path.starts_with('/')) {
         return failure(Errc::not_found, path, " is no path of a .gguf file");
     }
     HEDDLE_TRY_ASSIGN(OpenFile file, OpenFile::open(path));
     if (file.owner() != geteuid() && file.owner() != 0) {
         return failure(Errc::not_found, path, " belongs to another user");
+    }
+    return file;
+}
+
+Result<> ServedFiles::add(std::uint32_t number, const std::string& path,
+                          const FileSamples& samples) {
+    if (files_.contains(number)) return broken("a file");
+    HEDDLE_TRY_ASSIGN(OpenFile file, open(path));
+    std::array<char, 4> magic{};
+    if (!file.read(0, std::as_writable_bytes(std::span(magic))) ||
+        std::string_view(magic.data(), magic.size()) != "GGUF") {
+        return failure(Errc::not_found, path, " is no GGUF file");
     }
     HEDDLE_TRY(compare(file, samples, path));
     files_[number] = std::make_shared<const OpenFile>(std::move(file));

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,11 +44,19 @@ private:
 /// Files that rank 0 has named and that are the same here.
 class ServedFiles {
 public:
-    /// Fails unless it is a model file of this user or root that has these samples.
+    /// Files below one of `folders`; none: of this user or root, with a name that ends in .gguf.
+    explicit ServedFiles(const std::vector<std::string>& folders);
+
+    /// The file at that path, or of that name right in one of the folders. Fails unless it may be
+    /// read, is a GGUF file, and has these samples.
     Result<> add(std::uint32_t number, const std::string& path, const FileSamples& samples);
     Result<std::shared_ptr<const OpenFile>> find(std::uint32_t number) const;
 
 private:
+    Result<OpenFile> open(const std::string& path) const;
+    Result<OpenFile> open_below(const std::string& path) const;
+
+    std::vector<std::filesystem::path> folders_;
     std::map<std::uint32_t, std::shared_ptr<const OpenFile>> files_;
 };
 

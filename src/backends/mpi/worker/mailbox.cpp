@@ -30,11 +30,22 @@ Result<> Mailbox::take_chunk(Message& message, ByteReader& in) {
         if (transfer.chunks.size() > kTransferWindow) {
             return failure(Errc::corrupt, "more of a tensor than was taken");
         }
+        if (!transfer.is_expected &&
+            (unasked_[message.source] += message.bytes.size()) > kMostUnasked) {
+            return failure(Errc::corrupt, "more than was asked for");
+        }
         if (!outcome) transfer.failure = std::move(outcome).error();
         if (outcome) transfer.chunks.push_back({offset, bytes, std::move(message.bytes)});
     }
     driver_.wake();
     return ok();
+}
+
+void Mailbox::expect(int source, std::uint32_t tag) {
+    const std::lock_guard guard(lock_);
+    Transfer& transfer = incoming_[{source, tag}];
+    if (std::exchange(transfer.is_expected, true)) return;
+    for (const Chunk& chunk : transfer.chunks) unasked_[source] -= chunk.message.size();
 }
 
 void Mailbox::take_receipt(int source, ByteReader& in) {
@@ -48,14 +59,18 @@ void Mailbox::take_receipt(int source, ByteReader& in) {
     driver_.wake();
 }
 
-void Mailbox::take_notice(int source, ByteReader& in) {
+Result<> Mailbox::take_notice(int source, ByteReader& in) {
     const Name name{source, in.get<std::uint32_t>()};
+    auto outcome = get_outcome(in);
+    if (!in.finished()) return failure(Errc::corrupt, "a notice that breaks off");
     {
         const std::lock_guard guard(lock_);
-        if (unwanted_.erase(name) > 0) return;
-        notices_.insert(name);
+        if (unwanted_.erase(name) > 0) return ok();
+        if (notices_.size() >= kMostNotices) return failure(Errc::corrupt, "too many notices");
+        notices_.insert_or_assign(name, std::move(outcome));
     }
     driver_.wake();
+    return ok();
 }
 
 void Mailbox::cancel(int rank) {
@@ -76,7 +91,7 @@ void Mailbox::stop() {
 
 // ---- for streams -------------------------------------------------------------------------------
 
-Result<Mailbox::Chunk> Mailbox::next_chunk(int source, std::uint32_t tag) {
+Result<Mailbox::Chunk> Mailbox::next_chunk(int source, std::uint32_t tag, std::size_t chunks) {
     const Name name{source, tag};
     wait(source, [&] { return !incoming_[name].chunks.empty() || incoming_[name].failure; });
     Chunk chunk;
@@ -89,6 +104,7 @@ Result<Mailbox::Chunk> Mailbox::next_chunk(int source, std::uint32_t tag) {
         chunk = std::move(transfer.chunks.front());
         transfer.chunks.pop_front();
     }
+    if (chunks <= kTransferWindow) return chunk;
     ByteWriter out = begin({.kind = Kind::taken});
     out.put(tag);
     outbox_.send(source, seal(std::move(out)));
@@ -136,8 +152,11 @@ Result<> Mailbox::wait_for_notice(int source, std::uint32_t tag) {
     const Name name{source, tag};
     wait(source, [&] { return notices_.contains(name); });
     const std::lock_guard guard(lock_);
-    if (notices_.erase(name) > 0) return ok();
-    return cut_off(source);
+    const auto found = notices_.find(name);
+    if (found == notices_.end()) return cut_off(source);
+    Result<> outcome = std::move(found->second);
+    notices_.erase(found);
+    return outcome;
 }
 
 void Mailbox::forget_notice(int source, std::uint32_t tag) {

@@ -19,7 +19,9 @@ public:
     // Called by the thread that takes in messages. A chunk keeps the bytes of its message.
     Result<> take_chunk(Message& message, ByteReader& in);
     void take_receipt(int source, ByteReader& in);
-    void take_notice(int source, ByteReader& in);
+    Result<> take_notice(int source, ByteReader& in);
+    /// Rank 0 has told of a transfer: as much of it may wait here as was agreed.
+    void expect(int source, std::uint32_t tag);
     void cancel(int rank);  ///< nothing more will come from it
     void stop();            ///< nor from any
 
@@ -30,7 +32,9 @@ public:
         Bytes message;
     };
     using Fill = std::function<Result<>(std::span<std::byte>)>;
-    Result<Chunk> next_chunk(int source, std::uint32_t tag);
+    /// `chunks` in all: the sender is told of each that is taken where they are more than it sends
+    /// without that.
+    Result<Chunk> next_chunk(int source, std::uint32_t tag, std::size_t chunks);
     /// Unless it was taken whole, what still comes is dropped.
     void end_transfer(int source, std::uint32_t tag, bool is_whole);
     /// `fill` writes the chunk where it is sent from.
@@ -46,6 +50,7 @@ private:
     struct Transfer {
         std::deque<Chunk> chunks;  ///< that no stream has taken yet
         std::optional<Error> failure;
+        bool is_expected = false;
     };
 
     bool is_cut_off(int rank) const { return stops_ || lost_.contains(rank); }
@@ -59,8 +64,9 @@ private:
     Driver& driver_;
     std::mutex lock_;
     std::map<Name, Transfer> incoming_;
+    std::map<int, std::size_t> unasked_;      ///< bytes from a rank that rank 0 told nothing of
     std::map<Name, std::uint32_t> outgoing_;  ///< chunks under way
-    std::set<Name> notices_;
+    std::map<Name, Result<>> notices_;
     std::set<Name> unwanted_;  ///< chunks of these are dropped as they come
     std::set<int> lost_;
     bool stops_ = false;

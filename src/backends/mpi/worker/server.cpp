@@ -14,9 +14,10 @@ constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
 
 Server::Server(Fabric& fabric, const std::vector<ggml_backend_dev_t>& devices,
                const ServeOptions& options)
-    : outbox_(fabric), options_(options) {
-    for (const ggml_backend_dev_t device : devices) {
-        devices_.push_back(std::make_unique<ServedDevice>(device));
+    : outbox_(fabric), options_(options), files_(options.folders) {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const std::size_t budget = i < options.budgets.size() ? options.budgets[i] : 0;
+        devices_.push_back(std::make_unique<ServedDevice>(devices[i], budget));
     }
 }
 
@@ -103,7 +104,11 @@ Result<> Server::wait_for_welcome() {
         ByteReader in(opened.body);
         if (opened.header.kind == Kind::welcome) {
             timeout_ = std::chrono::milliseconds(in.get<std::uint32_t>());
-            if (timeout_.count() > 0) return ok();
+            const Polling polling{in.get<std::uint32_t>()};
+            if (timeout_.count() > 0 && in.finished()) {
+                set_polling(polling);
+                return ok();
+            }
         }
         const std::string reason = opened.header.kind == Kind::refused ? in.text() : "";
         return failure(Errc::unsupported, "rank 0 does not take this worker: ", reason);
@@ -191,8 +196,7 @@ void Server::handle_worker(Message& message) {
                 mailbox_.take_receipt(source, in);
                 return ok();
             case Kind::notice:
-                mailbox_.take_notice(source, in);
-                return ok();
+                return mailbox_.take_notice(source, in);
             default:
                 return failure(Errc::corrupt, "a message that workers do not send each other");
         }
@@ -207,6 +211,8 @@ Result<> Server::handle_command(const Header& header, ByteReader& in) {
         case Kind::goodbye:
             leaves_ = true;
             return ok();
+        case Kind::refused:
+            return failure(Errc::device, "rank 0 has given this worker up: ", in.text());
         case Kind::ping:
             return ok();
         case Kind::ask_op:
@@ -252,7 +258,7 @@ Result<> Server::handle_more(const Header& header, ByteReader& in) {
         case Kind::graph:
             return take_graph(header, in);
         case Kind::drop_graph:
-            return drop_graph(in);
+            return drop_graph(header, in);
         case Kind::watch:
             return watch(header, in);
         case Kind::notify:

@@ -8,6 +8,7 @@
 
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/worker/executor.hpp"
+#include "backends/mpi/worker/graphs.hpp"
 #include "backends/mpi/worker/loader.hpp"
 #include "backends/mpi/worker/mailbox.hpp"
 #include "backends/mpi/worker/storage.hpp"
@@ -15,8 +16,10 @@
 namespace heddle::mpi {
 
 struct ServeOptions {
-    int threads = 0;         ///< of CPU devices; 0: one for each core
-    bool is_chosen = false;  ///< see WorkerFacts
+    int threads = 0;                     ///< of CPU devices; 0: one for each core
+    bool is_chosen = false;              ///< see WorkerFacts
+    std::vector<std::string> folders{};  ///< see ServedFiles
+    std::vector<std::size_t> budgets{};  ///< of devices; 0 or none: all there is
 };
 
 /// A worker: does what rank 0 says until that says goodbye or has been silent for three timeouts.
@@ -45,14 +48,6 @@ private:
         Placed placed;
         Bytes bytes;
         std::size_t total = 0;
-    };
-    struct PartOfGraph {
-        Bytes bytes;
-        std::size_t total = 0;
-    };
-    struct StoredGraph {
-        std::shared_ptr<ServedGraph> graph;
-        std::optional<Error> failure;
     };
     using Stream = std::shared_ptr<Executor>;
 
@@ -89,7 +84,7 @@ private:
     Result<> free_stream(const Header& header);
     Result<> set_threads(const Header& header, ByteReader& in);
     Result<> take_graph(const Header& header, ByteReader& in);
-    Result<> drop_graph(ByteReader& in);
+    Result<> drop_graph(const Header& header, ByteReader& in);
     Result<> watch(const Header& header, ByteReader& in);
     Result<> notify(const Header& header, ByteReader& in);
     Result<> cancel(ByteReader& in);
@@ -129,8 +124,7 @@ private:
     Loader loader_;
     std::map<std::uint32_t, Stream> streams_;
     std::vector<Stream> retired_;  ///< that still have work
-    std::map<std::uint32_t, StoredGraph> graphs_;
-    std::map<std::uint32_t, PartOfGraph> parts_;
+    Graphs graphs_;
     std::map<std::uint32_t, Upload> uploads_;
     std::chrono::milliseconds timeout_{10'000};
     bool leaves_ = false;

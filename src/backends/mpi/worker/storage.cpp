@@ -19,7 +19,8 @@ Function function_of(ggml_backend_dev_t device, const char* name) {
 
 // ---- devices -----------------------------------------------------------------------------------
 
-ServedDevice::ServedDevice(ggml_backend_dev_t device) : device_(device) {
+ServedDevice::ServedDevice(ggml_backend_dev_t device, std::size_t budget)
+    : device_(device), budget_(budget) {
     types_.push_back(ggml_backend_dev_buffer_type(device));
     const auto get_more =
         function_of<ggml_backend_dev_get_extra_bufts_t>(device, "ggml_backend_dev_get_extra_bufts");
@@ -35,15 +36,30 @@ ServedDevice::ServedDevice(ggml_backend_dev_t device) : device_(device) {
 plugin::MemoryAmount ServedDevice::memory() const {
     plugin::MemoryAmount amount;
     ggml_backend_dev_memory(device_, &amount.free, &amount.total);
+    if (budget_ > 0) {
+        amount.total = std::min(amount.total, budget_);
+        amount.free = std::min(amount.free, budget_ - std::min(budget_, used_.load()));
+    }
     return amount;
+}
+
+Result<> ServedDevice::take(std::size_t bytes) {
+    const std::size_t used = used_;
+    if (budget_ > 0 && bytes > budget_ - std::min(budget_, used)) {
+        return failure(Errc::out_of_memory, ggml_backend_dev_name(device_), ": ", bytes,
+                       " bytes are more than is left of its budget of ", budget_, ", of which ",
+                       used, " are taken");
+    }
+    used_ += bytes;
+    return ok();
 }
 
 DeviceFacts ServedDevice::facts() const {
     ggml_backend_dev_props props{};
     ggml_backend_dev_get_props(device_, &props);
     DeviceFacts facts{
-        props.name,        props.description,  props.device_id != nullptr ? props.device_id : "",
-        props.memory_free, props.memory_total, {}};
+        props.name,    props.description, props.device_id != nullptr ? props.device_id : "",
+        memory().free, memory().total,    {}};
     for (const ggml_backend_buffer_type_t type : types_) {
         const bool is_own = type == types_.front();
         facts.buffer_types.push_back({ggml_backend_buft_name(type),
@@ -140,14 +156,15 @@ Result<Placed> place(const Record& record, const Buffers& buffers) {
 
 Result<std::unique_ptr<ServedGraph>> ServedGraph::make(const GraphRecords& records,
                                                        const Buffers& buffers,
-                                                       const ServedDevice& device) {
+                                                       const Runner& runner) {
     auto made = std::make_unique<ServedGraph>();
-    HEDDLE_TRY(made->build(records, buffers));
-    HEDDLE_TRY(made->check(device));
+    HEDDLE_TRY(made->build(records, buffers, runner.index));
+    HEDDLE_TRY(made->check(runner.device));
     return made;
 }
 
-Result<> ServedGraph::build(const GraphRecords& records, const Buffers& buffers) {
+Result<> ServedGraph::build(const GraphRecords& records, const Buffers& buffers,
+                            std::size_t device) {
     tensors_.reserve(records.records.size());  // keep their addresses
     const auto at = [&](std::int32_t i) { return &tensors_[static_cast<std::size_t>(i)]; };
     std::map<std::uint32_t, bool> known;
@@ -159,6 +176,10 @@ Result<> ServedGraph::build(const GraphRecords& records, const Buffers& buffers)
         if (record.view_of >= 0) tensor.view_src = at(record.view_of);
         if (record.memory == 0) continue;
         HEDDLE_TRY_ASSIGN(const Placed placed, place(record, buffers));
+        if (placed.buffer->device() != device) {
+            return failure(Errc::corrupt, describe(tensor), " is in memory of device ",
+                           placed.buffer->device(), ", not of ", device);
+        }
         tensor.buffer = placed.tensor.buffer;
         tensor.data = placed.tensor.data;
         if (known.try_emplace(record.memory, true).second) buffers_.push_back(placed.buffer);

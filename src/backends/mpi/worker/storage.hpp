@@ -19,11 +19,15 @@ namespace heddle::mpi {
 /// A device that is served.
 class ServedDevice {
 public:
-    explicit ServedDevice(ggml_backend_dev_t device);
+    /// `budget`: bytes that buffers may take; 0: all there is.
+    explicit ServedDevice(ggml_backend_dev_t device, std::size_t budget = 0);
 
     ggml_backend_dev_t device() const { return device_; }
     DeviceFacts facts() const;
-    plugin::MemoryAmount memory() const;
+    plugin::MemoryAmount memory() const;  ///< of its budget, where it has one
+    /// Takes bytes from the budget, or gives them back. Fails where it has not so many.
+    Result<> take(std::size_t bytes);
+    void give_back(std::size_t bytes) { used_ -= bytes; }
     std::size_t type_count() const { return types_.size(); }
     ggml_backend_buffer_type_t type(std::size_t index) const { return types_[index]; }
 
@@ -38,6 +42,8 @@ private:
     std::vector<Tensor> as_tensors(const std::vector<Record>& records) const;
 
     ggml_backend_dev_t device_;
+    const std::size_t budget_;
+    std::atomic<std::size_t> used_{0};  ///< added to by one thread
     std::vector<ggml_backend_buffer_type_t> types_;
     std::vector<ggml_backend_buffer_ptr> dummies_;  ///< one of each type, without memory
 };
@@ -45,8 +51,13 @@ private:
 /// A buffer of rank 0. Commands that use it hold it, so it may be freed while they wait.
 class ServedBuffer {
 public:
-    ServedBuffer(ggml_backend_buffer_ptr buffer, std::size_t device)
-        : buffer_(std::move(buffer)), device_(device) {}
+    /// `taken` bytes go back to the owner's budget in the end.
+    ServedBuffer(ggml_backend_buffer_ptr buffer, ServedDevice& owner, std::size_t device,
+                 std::size_t taken)
+        : buffer_(std::move(buffer)), owner_(owner), device_(device), taken_(taken) {}
+    ~ServedBuffer() { owner_.give_back(taken_); }
+    ServedBuffer(const ServedBuffer&) = delete;
+    ServedBuffer& operator=(const ServedBuffer&) = delete;
 
     ggml_backend_buffer_t c() const { return buffer_.get(); }
     std::size_t device() const { return device_; }
@@ -58,7 +69,8 @@ public:
 
 private:
     const ggml_backend_buffer_ptr buffer_;
-    const std::size_t device_;
+    ServedDevice& owner_;
+    const std::size_t device_, taken_;
     std::mutex lock_;
     std::condition_variable changed_;
     std::size_t loads_ = 0;
@@ -89,10 +101,15 @@ Result<Placed> place(const Record& record, const Buffers& buffers);
 /// A graph as it was sent, ready to run.
 class ServedGraph {
 public:
-    /// Fails if it is none that could have been built, or one that `device` cannot run.
+    /// The device that runs it, and its number.
+    struct Runner {
+        const ServedDevice& device;
+        std::size_t index = 0;
+    };
+    /// Fails if it is none that could have been built, one that the device cannot run, or one of
+    /// which something is in another device's memory.
     static Result<std::unique_ptr<ServedGraph>> make(const GraphRecords& records,
-                                                     const Buffers& buffers,
-                                                     const ServedDevice& device);
+                                                     const Buffers& buffers, const Runner& runner);
 
     ggml_cgraph* c() const { return graph_; }
 
@@ -100,7 +117,7 @@ public:
     Result<std::vector<SharedBuffer>> hold() const;
 
 private:
-    Result<> build(const GraphRecords& records, const Buffers& buffers);
+    Result<> build(const GraphRecords& records, const Buffers& buffers, std::size_t device);
     Result<> check(const ServedDevice& device) const;
 
     std::vector<Tensor> tensors_;

@@ -51,6 +51,9 @@ Result<> Server::new_stream(const Header& header, ByteReader& in) {
     if (header.stream == 0 || streams_.contains(header.stream)) {
         return failure(Errc::corrupt, "stream ", header.stream, " is there already");
     }
+    if (streams_.size() >= kMostStreams) {
+        return failure(Errc::corrupt, "more than ", kMostStreams, " streams");
+    }
     heddle_clear_error();
     ggml_backend_ptr made(ggml_backend_dev_init(devices_[device]->device(), nullptr));
     if (made == nullptr) {
@@ -74,6 +77,7 @@ Result<> Server::new_stream(const Header& header, ByteReader& in) {
 Result<> Server::free_stream(const Header& header) {
     HEDDLE_TRY_ASSIGN(Stream gone, stream(header.stream));
     streams_.erase(header.stream);
+    graphs_.drop_all(header.stream);
     gone->retire();
     retired_.push_back(std::move(gone));
     std::erase_if(retired_, [](const Stream& each) { return each->has_ended(); });
@@ -95,7 +99,9 @@ Result<> Server::set_threads(const Header& header, ByteReader& in) {
 Result<> Server::watch(const Header& header, ByteReader& in) {
     const auto request = in.get<std::uint32_t>();
     HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
-    target->when_done(header.place, [this, request] { outbox_.answer(request, ok()); });
+    // The event is reached, whatever became of it; who waits for the stream is told.
+    target->when_done(header.place,
+                      [this, request](const Result<>&) { outbox_.answer(request, ok()); });
     return ok();
 }
 
@@ -103,9 +109,10 @@ Result<> Server::notify(const Header& header, ByteReader& in) {
     HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
     const auto tag = in.get<std::uint32_t>();
     HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
-    target->when_done(header.place, [this, rank, tag] {
+    target->when_done(header.place, [this, rank, tag](const Result<>& state) {
         ByteWriter out = begin({.kind = Kind::notice});
         out.put(tag);
+        put_outcome(out, state);
         outbox_.send(rank, seal(std::move(out)));
     });
     return ok();
@@ -167,36 +174,22 @@ Result<> Server::tell_spans(const Header& header, ByteReader& in) {
 // ---- graphs ------------------------------------------------------------------------------------
 
 Result<> Server::take_graph(const Header& header, ByteReader& in) {
-    const auto number = in.get<std::uint32_t>();
+    const Graphs::Name name{in.get<std::uint32_t>(), header.stream};
     const std::size_t total = in.get<std::uint32_t>();
     const ByteView part = in.rest();
+    if (!in.ok()) return broken("a graph");
     HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
-    PartOfGraph& parts = parts_[number];
-    if (parts.total == 0) parts.total = total;
-    if (!in.ok() || total > kLongestGraph || parts.total != total || graphs_.contains(number) ||
-        part.size() > total - parts.bytes.size()) {
-        return broken("a graph");
-    }
-    parts.bytes.insert(parts.bytes.end(), part.begin(), part.end());
-    if (parts.bytes.size() < total) return ok();
-    ByteReader whole(parts.bytes);
-    HEDDLE_TRY_ASSIGN(const GraphRecords records, get_graph(whole));
-    parts_.erase(number);
-    auto made = ServedGraph::make(records, buffers_, *devices_[target->device()]);
+    HEDDLE_TRY_ASSIGN(const auto records, graphs_.add_part(name, total, part));
+    if (!records) return ok();
+    const std::size_t device = target->device();
+    auto made = ServedGraph::make(*records, buffers_, {*devices_[device], device});
     if (!made && made.error().code == Errc::corrupt) return std::move(made).error();
-    StoredGraph& stored = graphs_[number];
-    if (made) {
-        stored.graph = *std::move(made);
-    } else {
-        stored.failure = std::move(made).error();
-    }
+    graphs_.keep(name, std::move(made));
     return ok();
 }
 
-Result<> Server::drop_graph(ByteReader& in) {
-    const auto number = in.get<std::uint32_t>();
-    if (graphs_.erase(number) == 1) return ok();
-    return failure(Errc::corrupt, "there is no graph ", number);
+Result<> Server::drop_graph(const Header& header, ByteReader& in) {
+    return graphs_.drop({in.get<std::uint32_t>(), header.stream});
 }
 
 // ---- jobs --------------------------------------------------------------------------------------
@@ -240,11 +233,9 @@ Result<> Server::handle_of_stream(const Header& header, ByteReader& in, Message&
 
 Result<Job> Server::run_job(const Executor& stream, ByteReader& in) {
     const auto number = in.get<std::uint32_t>();
-    const auto found = graphs_.find(number);
-    if (!in.finished() || found == graphs_.end()) {
-        return failure(Errc::corrupt, "there is no graph ", number);
-    }
-    const StoredGraph& stored = found->second;
+    if (!in.finished()) return broken("a run");
+    HEDDLE_TRY_ASSIGN(const Graphs::Stored* const found, graphs_.find({number, stream.number()}));
+    const Graphs::Stored& stored = *found;
     auto held =
         stored.failure ? Result<std::vector<SharedBuffer>>(*stored.failure) : stored.graph->hold();
     if (auto before = take_failure(stream.device())) held = *std::move(before);
@@ -326,10 +317,12 @@ Result<Job> Server::receive_job(ByteReader& in) {
     const auto tag = in.get<std::uint32_t>();
     HEDDLE_TRY_ASSIGN(Placed target, placed(in));
     if (!in.finished()) return broken("a transfer");
+    mailbox_.expect(rank, tag);
     auto receive_all = [this, rank, tag, target = std::move(target)]() mutable -> Result<> {
         const std::size_t total = byte_size(target.tensor);
+        const std::size_t chunks = (total + kChunk - 1) / kChunk;
         for (std::size_t done = 0; done < total;) {
-            HEDDLE_TRY_ASSIGN(const Mailbox::Chunk chunk, mailbox_.next_chunk(rank, tag));
+            HEDDLE_TRY_ASSIGN(const Mailbox::Chunk chunk, mailbox_.next_chunk(rank, tag, chunks));
             if (chunk.offset != done || chunk.bytes.empty() || chunk.bytes.size() > total - done) {
                 return failure(Errc::device, "rank ", rank, " sent ", chunk.bytes.size(),
                                " bytes for place ", chunk.offset, ", not for ", done);
@@ -363,10 +356,7 @@ Result<Job> Server::wait_job(const Executor& waiting, ByteReader& in) {
         if (freed == retired_.end()) return Job{};  // freed, and has done everything
         target = *freed;
     }
-    return Job{.run = [other = *std::move(target), place] {
-        other->wait_for(place);
-        return ok();
-    }};
+    return Job{.run = [other = *std::move(target), place] { return other->wait_for(place); }};
 }
 
 Result<Job> Server::await_job(ByteReader& in) {

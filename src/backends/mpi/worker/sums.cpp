@@ -124,8 +124,13 @@ Result<> Sum::take_part(const Member& from, const Range& range) {
     return write(chunk.bytes, range.offset);
 }
 
+/// From one member: of each slice one or two.
+std::size_t Sum::most_chunks() const {
+    return 2 * ((byte_size(placed_.tensor) + kChunk - 1) / kChunk);
+}
+
 Result<Mailbox::Chunk> Sum::next(const Member& from, const Range& range) {
-    HEDDLE_TRY_ASSIGN(Mailbox::Chunk chunk, mailbox_.next_chunk(from.rank, tag_));
+    HEDDLE_TRY_ASSIGN(Mailbox::Chunk chunk, mailbox_.next_chunk(from.rank, tag_, most_chunks()));
     if (chunk.offset == range.offset && chunk.bytes.size() == range.size) return chunk;
     return failure(Errc::device, "rank ", from.rank, " sent ", chunk.bytes.size(),
                    " bytes for place ", chunk.offset, " of a sum, not ", range.size, " for ",
@@ -168,6 +173,9 @@ Result<Executor::Job> Server::sum_job(ByteReader& in) {
     if (!in.finished() || own != 1 || adding == 0 || target.tensor.type != GGML_TYPE_F32 ||
         !is_contiguous(target.tensor)) {
         return broken("a sum");
+    }
+    for (const Sum::Member& member : members) {
+        if (member.rank != outbox_.rank()) mailbox_.expect(member.rank, tag);
     }
     const auto sum =
         std::make_shared<Sum>(mailbox_, outbox_.rank(), tag, std::move(members), std::move(target));

@@ -46,6 +46,7 @@ private:
     Result<> send(const Member& to, const Range& range);
     Result<> add_up(const Range& range);
     Result<> take_part(const Member& from, const Range& range);
+    std::size_t most_chunks() const;
     Result<Mailbox::Chunk> next(const Member& from, const Range& range);
     Result<> read(std::span<std::byte> bytes, std::size_t offset) const;
     Result<> write(ByteView bytes, std::size_t offset);

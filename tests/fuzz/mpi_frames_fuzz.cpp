@@ -1,0 +1,132 @@
+// Hostile messages of other ranks, on both sides: headers, batches, who a worker says it is, parts
+// of tensors, samples of files, outcomes and spans. Whatever the bytes are, they are refused or
+// understood.
+#include <algorithm>
+
+#include "backends/mpi/file_samples.hpp"
+#include "backends/mpi/pieces.hpp"
+#include "backends/mpi/protocol.hpp"
+#include "mpi_fuzz.hpp"
+
+namespace {
+
+using namespace heddle;
+using namespace heddle::mpi;
+using fuzz::require;
+
+Bytes valid_hello() {
+    WorkerFacts facts;
+    facts.version = "1.2.3";
+    facts.host = "n1";
+    facts.boot = "0123";
+    facts.devices = {{"CPU",
+                      "a processor",
+                      "",
+                      1 << 30,
+                      1 << 30,
+                      {{"CPU", 64, 1 << 30, false, false, true},
+                       {"CPU_REPACK", 64, 1 << 30, true, true, false}}}};
+    ByteWriter hello = begin({.kind = Kind::hello});
+    put_facts(hello, facts);
+    return seal(std::move(hello));
+}
+
+Bytes valid_batch() {
+    ByteWriter batch = begin({.kind = Kind::batch});
+    for (const Kind kind : {Kind::clear, Kind::resume, Kind::fence}) {
+        ByteWriter one = begin({.kind = kind, .stream = 3, .place = 9});
+        one.put(std::uint32_t{5});
+        batch.raw(seal(std::move(one)));
+    }
+    return seal(std::move(batch));
+}
+
+void try_facts(ByteView bytes) {
+    ByteReader in(bytes);
+    const auto facts = get_facts(in);
+    if (!facts) return;
+    ByteWriter out;
+    put_facts(out, *facts);
+    ByteReader again(out.view());
+    require(get_facts(again).has_value(), "facts are not understood a second time");
+    require(facts->devices.size() <= kMostDevices, "too many devices");
+}
+
+/// As either side takes it in: the header, then what is behind it.
+void try_message(ByteView bytes) {
+    Message message;
+    message.bytes.assign(bytes.begin(), bytes.end());
+    const auto opened = open(message);
+    if (!opened) return;
+    require(opened->body.size() + kHeaderSize == bytes.size(), "a body of another length");
+    require(opened->header.kind < Kind::count, "a kind that is none");
+    if (opened->header.kind == Kind::hello) try_facts(opened->body);
+    if (opened->header.kind != Kind::batch) return;
+    ByteView rest = opened->body;
+    while (!rest.empty()) {
+        const std::size_t before = rest.size();
+        const auto first = first_of(rest);
+        if (!first) return;
+        require(first->size() >= kHeaderSize && rest.size() < before, "a batch without an end");
+        if (first->size() == before) break;
+    }
+}
+
+void try_pieces(ByteView bytes) {
+    ByteReader in(bytes);
+    const std::size_t limit = in.get<std::uint64_t>();
+    if (const auto pieces = get_pieces(in, limit)) {
+        require(pieces->offset + extent_of(*pieces) <= limit, "pieces pass the end");
+    }
+}
+
+void try_samples(ByteView bytes) {
+    ByteReader in(bytes);
+    const auto samples = get_samples(in);
+    if (!samples) return;
+    require(samples->block > 0 && samples->block <= FileSamples::kPart, "a block too long");
+    for (const auto& block : samples->blocks) {
+        require(block.offset < samples->size, "a block behind the end");
+    }
+}
+
+void try_spans(ByteView bytes) {
+    ByteReader in(bytes);
+    const auto spans = get_spans(in);
+    if (!spans) return;
+    for (const Span& span : *spans) require(span.start <= span.end, "a span that ends before");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    static const Bytes hello = valid_hello(), batch = valid_batch();
+    const ByteView all(reinterpret_cast<const std::byte*>(data), size);
+    if (all.empty()) return 0;
+    const ByteView rest = all.subspan(1);
+    switch (data[0] % 7) {
+        case 0:
+            try_message(rest);
+            break;
+        case 1:
+            try_message(fuzz::edited(hello, rest));
+            break;
+        case 2:
+            try_message(fuzz::edited(batch, rest));
+            break;
+        case 3:
+            try_pieces(rest);
+            break;
+        case 4:
+            try_samples(rest);
+            break;
+        case 5:
+            try_spans(rest);
+            break;
+        default: {
+            ByteReader in(rest);
+            (void)get_outcome(in);
+        }
+    }
+    return 0;
+}
