@@ -8,6 +8,7 @@
 #include "backends/blas/products.hpp"
 #include "ggml-backend.h"
 #include "ggml-blas.h"
+#include "ggml-impl.h"
 #include "heddle/heddle.h"
 #include "plugin/ggml-backend-impl.h"
 #include "quant/traits.hpp"
@@ -216,6 +217,19 @@ TEST_F(BlasTest, NodesThatWereWrittenToAreRefused) {
     heddle_clear_error();
     EXPECT_EQ(compute(product), GGML_STATUS_FAILED);
     EXPECT_NE(std::string(heddle_last_error()).find("has no memory"), std::string::npos)
+        << heddle_last_error();
+}
+
+TEST_F(BlasTest, AProductBeforeItsOperandIsRefused) {
+    Tensor* w = make(GGML_TYPE_F32, {64, 64});
+    Tensor* first = ggml_mul_mat(context_.get(), w, make(GGML_TYPE_F32, {64, 64}));
+    ggml_cgraph* graph = ggml_new_graph(context_.get());
+    ggml_build_forward_expand(graph, ggml_mul_mat(context_.get(), w, first));
+    ASSERT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_SUCCESS);
+    std::swap(graph->nodes[0], graph->nodes[1]);
+    EXPECT_EQ(ggml_backend_graph_compute(stream_.get(), graph), GGML_STATUS_FAILED);
+    EXPECT_NE(std::string(heddle_last_error()).find("which is computed later, as number 1"),
+              std::string::npos)
         << heddle_last_error();
 }
 

@@ -4,8 +4,10 @@
 #include <thread>
 
 #include "backends/host_memory_check.hpp"
+#include "core/graph.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
+#include "ops/order_check.hpp"
 
 /// Only OpenBLAS has it.
 extern "C" [[gnu::weak]] char* openblas_get_config(void);
@@ -33,7 +35,17 @@ BlasStream::BlasStream() { set_threads(static_cast<int>(std::thread::hardware_co
 
 void BlasStream::set_threads(int count) { workspace_.threads = std::max(count, 1); }
 
-Result<> BlasStream::compute_node(const ggml_tensor& node) {
+Result<> BlasStream::compute(ggml_cgraph& graph) {
+    HEDDLE_TRY(check_order(nodes_of(graph)));
+    for (const Tensor* node : nodes_of(graph)) {
+        if (!plugin::wants_computing(*node)) continue;
+        auto done = compute_node(*node);
+        if (!done) return std::move(done).error().within(plugin::quoted(*node));
+    }
+    return ok();
+}
+
+Result<> BlasStream::compute_node(const Tensor& node) {
     if (const std::string_view reason = objection_to(node); !reason.empty()) {
         return failure(Errc::unsupported, describe_op_of(node), ": ", reason);
     }

@@ -18,10 +18,12 @@ public:
     BlasStream();
 
     const char* name() const { return "BLAS"; }
-    Result<> compute_node(const ggml_tensor& node);
+    Result<> compute(ggml_cgraph& graph);
     void set_threads(int count);
 
 private:
+    Result<> compute_node(const Tensor& node);
+
     Workspace workspace_;
 };
 

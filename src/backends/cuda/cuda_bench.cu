@@ -121,13 +121,17 @@ void run_all() {
                             GGML_TYPE_IQ4_XS, GGML_TYPE_MXFP4, GGML_TYPE_IQ3_S})
         measure_product(bench, type, 28672, 4096, 1);
     for (const std::int64_t n : {2, 4, 8}) measure_product(bench, GGML_TYPE_Q4_0, 28672, 4096, n);
-    for (const std::int64_t n : {16, 64, 512})
-        measure_product(bench, GGML_TYPE_Q4_0, 4096, 4096, n, "gemm_mma");
-    for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_F16})
-        measure_product(bench, type, 4096, 4096, 512, "gemm_mma");
+    for (const std::int64_t n : {2, 4, 8, 16, 32, 64, 128, 512}) {
+        measure_product(bench, GGML_TYPE_Q4_0, 28672, 4096, n, "gemm_wgmma");
+        measure_product(bench, GGML_TYPE_Q4_0, 4096, 14336, n, "gemm_wgmma");
+        measure_product(bench, GGML_TYPE_Q4_0, 4096, 4096, n, "gemm_wgmma");
+    }
+    for (const Type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_XS,
+                            GGML_TYPE_MXFP4, GGML_TYPE_IQ3_S})
+        measure_product(bench, type, 28672, 4096, 512, "gemm_wgmma");
+    measure_product(bench, GGML_TYPE_Q4_0, 4096, 4096, 512, "gemm_mma");
     for (const Type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32})
         measure_product(bench, type, 4096, 4096, 512, "gemm_library");
-    measure_product(bench, GGML_TYPE_Q4_0, 28672, 4096, 512, "gemm_mma");
     measure_product(bench, GGML_TYPE_F16, 28672, 4096, 512, "gemm_library");
     for (const std::int64_t keys : {512, 4096, 32768})
         measure_attention(bench, GGML_TYPE_F16, 1, keys);

@@ -8,8 +8,10 @@
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/memory.hpp"
 #include "backends/cuda/product_fusion.hpp"
+#include "core/graph.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
+#include "ops/order_check.hpp"
 
 namespace heddle::cuda {
 namespace {
@@ -194,11 +196,10 @@ StepNodes Step::nodes() const {
     return nodes;
 }
 
-bool Step::is_wide() const {
+bool Step::is_wide(const DeviceFacts& device) const {
     const auto* one = std::get_if<SingleNode>(&work);
     if (one == nullptr) return std::holds_alternative<ColumnGroup>(work);
-    return one->kernel->launch == kAttentionToken.launch ||
-           one->kernel->launch == kAttentionDecode.launch;
+    return is_one_wave(*one->node, *one->kernel, device);
 }
 
 void Step::launch(const Launch& launch) const {
@@ -214,6 +215,7 @@ std::string describe_node(const Tensor& node) {
 }
 
 Result<Plan> Plan::make(const Board& board, ggml_cgraph& graph, Memory memory) {
+    HEDDLE_TRY(check_order(nodes_of(graph)));
     Plan plan;
     const int count = ggml_graph_n_nodes(&graph);
     plan.steps.reserve(static_cast<std::size_t>(std::max(count, 0)));

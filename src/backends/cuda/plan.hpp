@@ -41,9 +41,9 @@ struct Step {
     const char* name() const;
     StepNodes nodes() const;
 
-    /// Whether its kernel has a block on every multiprocessor, of which no third one fits there:
+    /// Whether its kernel has one block on every multiprocessor, of which no third one fits there:
     /// such kernels start while the one before them still runs.
-    bool is_wide() const;
+    bool is_wide(const DeviceFacts& device) const;
     void launch(const Launch& launch) const;
 
     /// Adds all that the launch takes from its nodes: to a key, its hash or a comparison.

@@ -71,7 +71,7 @@ Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
     bool was_wide = false;
     for (const Step& step : plan.steps) {
         // Beside small kernels blocks would pile up on the multiprocessors that those leave free.
-        const bool is_wide = step.is_wide();
+        const bool is_wide = step.is_wide(board_.facts);
         launch.is_chained = was_wide && is_wide;
         launch.reads_ahead = step.reads_ahead;
         was_wide = is_wide;

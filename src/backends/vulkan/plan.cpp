@@ -4,7 +4,9 @@
 
 #include "backends/gpu/hazards.hpp"
 #include "backends/vulkan/fusion.hpp"
+#include "core/graph.hpp"
 #include "ops/catalogue.hpp"
+#include "ops/order_check.hpp"
 
 namespace heddle::vulkan {
 namespace {
@@ -56,6 +58,7 @@ gpu::Range range_of(const Tensor& tensor) {
 }  // namespace
 
 Result<Plan> Plan::make(const Site& site, ggml_cgraph& graph) {
+    HEDDLE_TRY(check_order(nodes_of(graph)));
     Plan plan;
     const DeviceFacts& device = site.board().facts;
     const int count = ggml_graph_n_nodes(&graph);

@@ -92,6 +92,12 @@ __device__ __forceinline__ void fence_for_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// As below, with a number that is known.
+template <int kId>
+__device__ __forceinline__ void named_barrier(int threads) {
+    asm volatile("bar.sync %0, %1;" ::"n"(kId), "r"(threads) : "memory");
+}
+
 /// A barrier for some warps of the block: `id` 1 to 15, `threads` in all.
 __device__ __forceinline__ void named_barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -56,6 +56,14 @@ std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile) {
     return (a.rows() + rows_per_tile - 1) / rows_per_tile * a.groups * a.sequences * a.splits;
 }
 
+bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device) {
+    const bool is_token = kernel.launch == kAttentionToken.launch;
+    if (!is_token && kernel.launch != kAttentionDecode.launch) return false;
+    const DecodeShare& share = is_token ? kTokenShare : kDecodeShare;
+    const AttentionArguments a = attention_arguments(node, share, device, nullptr);
+    return attention_blocks(a, share.rows) <= device.multiprocessors;
+}
+
 std::size_t partial_bytes(const AttentionArguments& a) {
     if (a.splits == 1) return 0;
     return static_cast<std::size_t>(a.sequences * a.queries * a.heads * a.splits *
@@ -92,9 +100,7 @@ AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, in
     if (params.max_bias > 0) {
         a.slope_heads = 1;
         while (2 * a.slope_heads <= a.heads) a.slope_heads *= 2;
-        const auto count = static_cast<float>(a.slope_heads);
-        a.slope_base = std::exp2(-params.max_bias / count);
-        a.slope_base2 = std::exp2(-params.max_bias / 2 / count);
+        a.slope_step = -params.max_bias / static_cast<float>(a.slope_heads);
     }
     split_keys(a, rows_per_tile, keys_per_tile, most_blocks, device);
     a.partial = reinterpret_cast<float*>(partial);

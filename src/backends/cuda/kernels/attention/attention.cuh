@@ -8,10 +8,10 @@ namespace heddle::cuda {
 
 /// ALiBi's factor of the mask for a head.
 __device__ inline float slope_of(const AttentionArguments& a, std::int64_t head) {
-    if (a.slope_base == 0) return 1;
-    return head < a.slope_heads
-               ? powf(a.slope_base, static_cast<float>(head + 1))
-               : powf(a.slope_base2, static_cast<float>(2 * (head - a.slope_heads) + 1));
+    if (a.slope_step == 0) return 1;
+    const std::int64_t halves =  // of a step
+        head < a.slope_heads ? 2 * (head + 1) : 2 * (head - a.slope_heads) + 1;
+    return exp2f(a.slope_step * 0.5f * static_cast<float>(halves));
 }
 
 /// n / by and n % by of numbers that 32 bits hold: dividing 64 bits takes ten times as long.

@@ -21,10 +21,10 @@ struct AttentionArguments {
     std::int64_t queries, keys, heads, sequences;
     std::int64_t group_heads, groups;  ///< heads of a group; groups of a sequence
     std::int64_t heads_per_key, heads_per_value;
-    std::int64_t mask2, mask3;      ///< extents of the mask
-    float scale, softcap;           ///< softcap 0: none
-    float slope_base, slope_base2;  ///< of ALiBi; 0: none
-    std::int64_t slope_heads;
+    std::int64_t mask2, mask3;  ///< extents of the mask
+    float scale, softcap;       ///< softcap 0: none
+    float slope_step;           ///< of ALiBi, log2 of one head's slope over the one before; 0: none
+    std::int64_t slope_heads;   ///< heads with that step, further ones are in between
 
     int splits;          ///< of the keys
     std::int64_t share;  ///< keys of a split
@@ -34,19 +34,33 @@ struct AttentionArguments {
 };
 
 /// Sum of weights and largest logit of a row, and its weighted sum of values, from one split.
-/// Row after row, split after split: value_size floats, then these two.
-__host__ __device__ inline std::int64_t partial_floats(int value_size) { return value_size + 2; }
+/// Row after row, split after split: value_size floats, then these two, at multiples of 16 bytes.
+__host__ __device__ inline std::int64_t partial_floats(int value_size) { return value_size + 4; }
+
+/// How `attention_token` and `attention_decode` share rows and keys out to blocks.
+struct DecodeShare {
+    int rows, keys;   ///< keys are split in multiples of twice these
+    int most_blocks;  ///< on a multiprocessor
+};
+inline constexpr DecodeShare kTokenShare{8, 32, 1}, kDecodeShare{8, 16, 2};
 
 /// Reads a node. What one block takes, and how many of them a multiprocessor has at most, decides
 /// how the keys are split.
 AttentionArguments attention_arguments(const Tensor& node, int rows_per_tile, int keys_per_tile,
                                        const DeviceFacts& device, std::byte* partial,
                                        int most_blocks = 2);
+inline AttentionArguments attention_arguments(const Tensor& node, const DecodeShare& share,
+                                              const DeviceFacts& device, std::byte* partial) {
+    return attention_arguments(node, share.rows, share.keys, device, partial, share.most_blocks);
+}
 
 /// Bytes of partial results; 0 without splits.
 std::size_t partial_bytes(const AttentionArguments& a);
 
 std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile);
+
+/// Whether one of these two runs the node with at most one block on every multiprocessor.
+bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device);
 
 /// Joins the splits of every row, in order.
 void merge_splits(const AttentionArguments& a, const Launch& launch);

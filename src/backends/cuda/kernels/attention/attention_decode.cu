@@ -10,9 +10,8 @@
 namespace heddle::cuda {
 namespace {
 
-constexpr int kBatch = 2;          ///< keys of a lane whose loads are under way at once
-constexpr int kKeysPerShare = 16;  ///< keys are split in multiples of this
-constexpr int kMostRows = 8;
+constexpr int kBatch = 2;  ///< keys of a lane whose loads are under way at once
+constexpr int kMostRows = kDecodeShare.rows;
 constexpr float kLog2E = 1.4426950408889634f;
 
 /// Eight elements of a row as they were loaded: halves in one load, their rows are aligned to 16
@@ -293,7 +292,7 @@ __global__ void __launch_bounds__(DecodeLayout<kLanes, kRows>::kThreads, 2)
 
 std::int64_t rows_of(const Tensor& node) {
     const DeviceFacts none{};
-    return attention_arguments(node, kMostRows, kKeysPerShare, none, nullptr).rows();
+    return attention_arguments(node, kDecodeShare, none, nullptr).rows();
 }
 
 std::string_view objection(const Tensor& node) {
@@ -311,7 +310,7 @@ std::string_view objection(const Tensor& node) {
 }
 
 std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
-    return partial_bytes(attention_arguments(node, kMostRows, kKeysPerShare, device, nullptr));
+    return partial_bytes(attention_arguments(node, kDecodeShare, device, nullptr));
 }
 
 /// Whether blocks join their splits themselves.
@@ -355,7 +354,7 @@ void launch_decode(const Tensor& node, const Launch& launch) {
         if (is_half && reinterpret_cast<std::uintptr_t>(t->data) % 16 != 0)
             return launch_unsplit(node, launch);
     const AttentionArguments a =
-        attention_arguments(node, kMostRows, kKeysPerShare, launch.device, launch.scratch);
+        attention_arguments(node, kDecodeShare, launch.device, launch.scratch);
     if (is_half) {
         launch_lanes<Format<GGML_TYPE_F16>>(a, launch);
     } else {

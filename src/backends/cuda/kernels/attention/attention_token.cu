@@ -36,59 +36,55 @@ __device__ void leave_sums(const TokenWarp<kSize>& warp, float* shared) {
     if (W::place() == 0) to[kSize] = total, to[kSize + 1] = warp.largest;
 }
 
-/// What is known of element d of a row.
+/// What all warps know of four elements of a row, from element d on.
 struct Weighed {
-    float sum = 0, total = 0, largest = -INFINITY;
+    float4 sum{0, 0, 0, 0};
+    float total = 0, largest = -INFINITY;
 
-    /// Of several that know of different keys, in order. `of(i)` is the row's entry number i.
-    template <int kCount, class Of>
-    __device__ static Weighed join(int d, int size, const Of& of) {
+    /// Of warps that know of different keys, in order. `entry` is the row's of the first one.
+    template <int kSize>
+    __device__ static Weighed join(const float* entry, int d) {
+        constexpr int kNext = kRows * kEntry<kSize>;
         Weighed all;
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) all.largest = fmaxf(all.largest, of(i)[size + 1]);
+        for (int w = 0; w < kWarps; ++w)
+            all.largest = fmaxf(all.largest, entry[w * kNext + kSize + 1]);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            const float* entry = of(i);
-            if (entry[size] == 0) continue;
-            const float factor = exp2f(entry[size + 1] - all.largest);
-            all.total += entry[size] * factor;
-            all.sum += entry[d] * factor;
+        for (int w = 0; w < kWarps; ++w, entry += kNext) {
+            if (entry[kSize] == 0) continue;
+            const float factor = exp2f(entry[kSize + 1] - all.largest);
+            all.total += entry[kSize] * factor;
+            all.sum.x += entry[d] * factor, all.sum.y += entry[d + 1] * factor;
+            all.sum.z += entry[d + 2] * factor, all.sum.w += entry[d + 3] * factor;
         }
         return all;
     }
-};
-
-/// Calls `body(row, element, what all warps know of it)` for every element of the result.
-template <int kSize, class Body>
-__device__ void join_warps(const AttentionArguments& a, const float* shared, const Body& body) {
-    const int rows = static_cast<int>(a.rows());
-    for (int i = threadIdx.x; i < rows * kSize; i += kThreads) {
-        const int r = i / kSize, d = i % kSize;
-        if (d >= a.value_size) continue;
-        body(r, d, Weighed::join<kWarps>(d, kSize, [&](int w) {
-                 return shared + (w * kRows + r) * kEntry<kSize>;
-             }));
+    __device__ void store(float* to, float factor) const {
+        to[0] = sum.x * factor, to[1] = sum.y * factor;
+        to[2] = sum.z * factor, to[3] = sum.w * factor;
     }
-}
-
-__device__ void finish_element(const AttentionArguments& a, const AttentionTile& place, int r,
-                               int d, const Weighed& all) {
-    const AttentionRow row(a, place.group, r);
-    a.y[row.number(a, place.sequence) * a.value_size + d] =
-        all.sum * finish_row(all.largest, all.total, a.sinks, row.head);
-}
+};
 
 /// To the result, or to this split's partial one.
 template <int kSize>
 __device__ void finish_block(const AttentionArguments& a, const AttentionTile& place,
                              const float* shared) {
-    join_warps<kSize>(a, shared, [&](int r, int d, const Weighed& all) {
-        if (a.splits == 1) return finish_element(a, place, r, d, all);
-        const std::int64_t number = AttentionRow(a, place.group, r).number(a, place.sequence);
+    const int rows = static_cast<int>(a.rows());
+    for (int i = threadIdx.x; i < rows * (kSize / 4); i += kThreads) {
+        const int r = i / (kSize / 4), d = i % (kSize / 4) * 4;
+        if (d >= a.value_size) continue;
+        const Weighed all = Weighed::join<kSize>(shared + r * kEntry<kSize>, d);
+        const AttentionRow row(a, place.group, r);
+        const std::int64_t number = row.number(a, place.sequence);
+        if (a.splits == 1) {
+            all.store(a.y + number * a.value_size + d,
+                      finish_row(all.largest, all.total, a.sinks, row.head));
+            continue;
+        }
         float* to = a.partial + (number * a.splits + place.split) * partial_floats(a.value_size);
-        to[d] = all.sum;
+        all.store(to + d, 1);
         if (d == 0) to[a.value_size] = all.total, to[a.value_size + 1] = all.largest;
-    });
+    }
 }
 
 /// Sixteen keys and values come into L2, the first ones while the kernel before still runs: nothing
@@ -126,18 +122,20 @@ __global__ void __maxnreg__(kRegisters)
     for (int ahead = 0; ahead < kAhead; ahead += kStep) prefetch_keys(a, rows, first + ahead, end);
     chain_wait();
     TokenWarp<kSize> warp;
-    warp.load_query(a, place, rows.row);
-    for (; first < end; first += kStep) {
-        warp.load_keys(a, rows, first, end);
-        warp.load_values(a, rows, first, end);
+    const typename TokenWarp<kSize>::Query query(a, place, rows.row);
+    warp.load(a, rows, first, end);  // on their way while the query is rounded
+    warp.take(query, a.scale);
+    while (first < end) {
         prefetch_keys(a, rows, first + kAhead, end);
         float biases[4], scores[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) biases[i] = rows.bias(first + warp.key(i), end);
+        for (int i = 0; i < 4; ++i) biases[i] = rows.bias(warp.masks[i]);
         warp.score(a, biases, scores);
         warp.weigh(scores);
         warp.hide_values(biases);
         warp.add_values(scores);
+        first += kStep;
+        if (first < end) warp.load(a, rows, first, end);
     }
     leave_sums(warp, shared);
     __syncthreads();
@@ -155,7 +153,7 @@ std::string_view objection(const Tensor& node) {
     if (k.type != GGML_TYPE_F16 || v.type != GGML_TYPE_F16) return "keys or values are not f16";
     if (k.ne[0] > 128 || v.ne[0] > 128) return "a head size is above 128";
     const DeviceFacts none{};
-    if (attention_arguments(node, kRows, kKeys, none, nullptr).rows() > kRows)
+    if (attention_arguments(node, kTokenShare, none, nullptr).rows() > kRows)
         return "more than 8 rows share keys";
     for (const Tensor* t : {&q, &k, &v})
         for (int d = 1; d < 4; ++d)
@@ -164,7 +162,7 @@ std::string_view objection(const Tensor& node) {
 }
 
 std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
-    return partial_bytes(attention_arguments(node, kRows, kKeys, device, nullptr));
+    return partial_bytes(attention_arguments(node, kTokenShare, device, nullptr));
 }
 
 template <int kSize>
@@ -184,7 +182,7 @@ void launch_token(const Tensor& node, const Launch& launch) {
         if (reinterpret_cast<std::uintptr_t>(t->data) % 16 != 0)
             return launch_unsplit(node, launch);
     const AttentionArguments a =
-        attention_arguments(node, kRows, kKeys, launch.device, launch.scratch);
+        attention_arguments(node, kTokenShare, launch.device, launch.scratch);
     unsigned* const tickets = a.groups * a.sequences <= kTickets ? launch.tickets : nullptr;
     if (a.key_size <= 64 && a.value_size <= 64) {
         launch_size<64>(a, tickets, launch);

@@ -45,11 +45,16 @@ struct TokenRows {
         slope = a.mask.data != nullptr ? slope_of(a, of.head) : 1.0f;
     }
 
+    /// The mask of a key, as it is stored.
+    __device__ std::uint16_t mask_of(std::int64_t key, std::int64_t end) const {
+        constexpr std::uint16_t kHidden = 0xfc00;  // -inf
+        if (key >= end) return kHidden;
+        return mask != nullptr ? *reinterpret_cast<const std::uint16_t*>(mask + 2 * key)
+                               : std::uint16_t{0};
+    }
     /// -inf: the row does not see the key.
-    __device__ float bias(std::int64_t key, std::int64_t end) const {
-        if (key >= end) return -INFINITY;
-        if (mask == nullptr) return 0;
-        const float value = load_half(mask + 2 * key);
+    __device__ float bias(std::uint16_t stored) const {
+        const float value = __half2float(__ushort_as_half(stored));
         return value == -INFINITY ? value : value * slope;
     }
 };
@@ -75,6 +80,7 @@ struct TokenWarp {
     std::uint32_t q[kSize / 16][4];
     uint4 k[2][kKeyPieces];    ///< of keys g and g + 8 of sixteen
     uint4 v[4][kValuePieces];  ///< of keys 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+    std::uint16_t masks[4];    ///< of the same
     float sums[8 * kValuePieces][4] = {};
     float largest = -INFINITY, total = 0;
 
@@ -83,28 +89,36 @@ struct TokenWarp {
     /// Number i of the keys whose scores and values are the lane's.
     __device__ static int key(int i) { return 2 * place() + i % 2 + i / 2 * 8; }
 
-    /// The row's query, times the scale, as both halves of an operand.
-    __device__ void load_query(const AttentionArguments& a, const AttentionTile& tile, int row) {
-        const AttentionRow of(a, tile.group, row);
-        const auto* from =
-            reinterpret_cast<const float*>(a.q.data + of.query * a.q.stride1 +
-                                           of.head * a.q.stride2 + tile.sequence * a.q.stride3);
+    /// The lane's part of its row's query, on its way.
+    struct Query {
         float4 x[kKeyPieces][2];
+
+        __device__ Query(const AttentionArguments& a, const AttentionTile& tile, int row) {
+            const AttentionRow of(a, tile.group, row);
+            const auto* from =
+                reinterpret_cast<const float*>(a.q.data + of.query * a.q.stride1 +
+                                               of.head * a.q.stride2 + tile.sequence * a.q.stride3);
 #pragma unroll
-        for (int i = 0; i < kKeyPieces; ++i) {
-            const int at = 8 * (place() + 4 * i);
+            for (int i = 0; i < kKeyPieces; ++i) {
+                const int at = 8 * (place() + 4 * i);
 #pragma unroll
-            for (int e = 0; e < 2; ++e)
-                x[i][e] = at < a.key_size ? __ldcg(reinterpret_cast<const float4*>(from + at) + e)
-                                          : float4{0, 0, 0, 0};
+                for (int e = 0; e < 2; ++e)
+                    x[i][e] = at < a.key_size
+                                  ? __ldcg(reinterpret_cast<const float4*>(from + at) + e)
+                                  : float4{0, 0, 0, 0};
+            }
         }
+    };
+
+    /// The query, times the scale, as both halves of an operand.
+    __device__ void take(const Query& query, float scale) {
 #pragma unroll
         for (int i = 0; i < kKeyPieces; ++i) {
 #pragma unroll
             for (int w = 0; w < 4; ++w) {
-                const float4& four = x[i][w / 2];
-                const SplitHalves two((w % 2 == 0 ? four.x : four.z) * a.scale,
-                                      (w % 2 == 0 ? four.y : four.w) * a.scale);
+                const float4& four = query.x[i][w / 2];
+                const SplitHalves two((w % 2 == 0 ? four.x : four.z) * scale,
+                                      (w % 2 == 0 ? four.y : four.w) * scale);
                 q[2 * i + w / 2][w % 2 * 2] = two.high;
                 q[2 * i + w / 2][w % 2 * 2 + 1] = two.low;
             }
@@ -128,6 +142,15 @@ struct TokenWarp {
             load_pieces<kValuePieces, 8>(rows.values + number * a.v.stride1, group(), a.value_size,
                                          number < end, v[i]);
         }
+    }
+
+    /// Sixteen keys from `first` on, their values and masks: nothing waits for them here.
+    __device__ void load(const AttentionArguments& a, const TokenRows& rows, std::int64_t first,
+                         std::int64_t end) {
+        load_keys(a, rows, first, end);
+        load_values(a, rows, first, end);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) masks[i] = rows.mask_of(first + key(i), end);
     }
 
     /// Logits of the lane's row and keys, in units of log2.

@@ -52,78 +52,56 @@ __device__ inline void weigh_splits(const AttentionArguments& a, const float* pa
     }
 }
 
-/// One element of the result, of several that a thread has under way at once.
-struct MergedElement {
-    static constexpr int kSplits = 16;  ///< that are loaded at once
-    const float* from;                  ///< null: there is no such element
-    const float* weights;
-    float* to;
-    float values[kSplits];
-
-    __device__ MergedElement(const AttentionArguments& a, const AttentionTile& place, int i,
-                             float* weights_of_rows)
-        : from(nullptr) {
-        if (i >= a.rows() * a.value_size) return;
-        const Division where(i, a.value_size);
-        const AttentionRow row(a, place.group, where.quotient);
-        const std::int64_t number = row.number(a, place.sequence);
-        from = a.partial + number * a.splits * partial_floats(a.value_size) + where.remainder;
-        to = a.y + number * a.value_size + where.remainder;
-        weights = weights_of_rows + where.quotient * a.splits;
-    }
-    __device__ void load(const AttentionArguments& a, int first) {
-#pragma unroll
-        for (int s = 0; s < kSplits; ++s) {
-            if (from != nullptr && first + s < a.splits)
-                values[s] = __ldcg(from + (first + s) * partial_floats(a.value_size));
-        }
-    }
-    __device__ float add(const AttentionArguments& a, int first, float sum) const {
-#pragma unroll
-        for (int s = 0; s < kSplits; ++s) {
-            if (from == nullptr || first + s >= a.splits) continue;
-            const float weight = weights[first + s];
-            sum += weight != 0 ? values[s] * weight : 0.0f;
-        }
-        return sum;
-    }
-};
-
-/// Joins the splits of all rows of a group, in order. `weights` is shared memory for a number of
-/// each row and split. Values are under way before their weights are known: a latency less.
+/// Joins the splits of all rows of a group, in order, four elements to a thread. `weights` is
+/// shared memory for a number of each row and split. The first values are under way before their
+/// weights are known: a latency less. Few instructions: a multiprocessor that comes here for the
+/// first time in a while waits for each line of them.
 __device__ inline void merge_group(const AttentionArguments& a, const AttentionTile& place,
                                    float* weights) {
-    constexpr int kAtOnce = 4;
-    const std::int64_t size = partial_floats(a.value_size);
-    const int rows = static_cast<int>(a.rows()), count = rows * a.value_size;
-    for (int base = threadIdx.x; base - static_cast<int>(threadIdx.x) < count;
-         base += kAtOnce * blockDim.x) {
-        MergedElement of[kAtOnce] = {
-            {a, place, base, weights},
-            {a, place, base + static_cast<int>(blockDim.x), weights},
-            {a, place, base + 2 * static_cast<int>(blockDim.x), weights},
-            {a, place, base + 3 * static_cast<int>(blockDim.x), weights},
-        };
+    constexpr int kAtOnce = 16;
+    const auto stride = static_cast<unsigned>(partial_floats(a.value_size));
+    const int rows = static_cast<int>(a.rows()), quads = rows * a.value_size / 4;
+    bool is_weighed = false;
+    for (int base = 0; base < quads; base += static_cast<int>(blockDim.x)) {
+        const int i = min(base + static_cast<int>(threadIdx.x), quads - 1);
+        const Division where(i, a.value_size / 4);
+        const AttentionRow row(a, place.group, where.quotient);
+        const std::int64_t number = row.number(a, place.sequence);
+        const float* from = a.partial + number * a.splits * stride + 4 * where.remainder;
+        float4 values[kAtOnce];
+        const auto load = [&](int first) {
 #pragma unroll
-        for (int n = 0; n < kAtOnce; ++n) of[n].load(a, 0);
-        if (base == static_cast<int>(threadIdx.x)) {
+            for (int s = 0; s < kAtOnce; ++s) {
+                if (first + s < a.splits)
+                    values[s] = __ldcg(
+                        reinterpret_cast<const float4*>(from + std::size_t{stride} * (first + s)));
+            }
+        };
+        load(0);
+        if (!is_weighed) {
             for (int r = threadIdx.x / 32; r < rows; r += blockDim.x / 32) {
-                const AttentionRow row(a, place.group, r);
-                weigh_splits(a, a.partial + row.number(a, place.sequence) * a.splits * size,
-                             row.head, weights + r * a.splits);
+                const AttentionRow of(a, place.group, r);
+                weigh_splits(a, a.partial + of.number(a, place.sequence) * a.splits * stride,
+                             of.head, weights + r * a.splits);
             }
             __syncthreads();
+            is_weighed = true;
         }
+        const float* const by = weights + where.quotient * a.splits;
+        float4 sum{0, 0, 0, 0};
+        for (int first = 0; first < a.splits; first += kAtOnce) {
+            if (first > 0) load(first);
 #pragma unroll
-        for (int n = 0; n < kAtOnce; ++n) {
-            float sum = of[n].add(a, 0, 0);
-            for (int first = MergedElement::kSplits; first < a.splits;
-                 first += MergedElement::kSplits) {
-                of[n].load(a, first);
-                sum = of[n].add(a, first, sum);
+            for (int s = 0; s < kAtOnce; ++s) {
+                const float weight = first + s < a.splits ? by[first + s] : 0.0f;
+                if (weight == 0) continue;  // its values may be anything
+                sum.x += values[s].x * weight, sum.y += values[s].y * weight;
+                sum.z += values[s].z * weight, sum.w += values[s].w * weight;
             }
-            if (of[n].from != nullptr) *of[n].to = sum;
         }
+        if (base + static_cast<int>(threadIdx.x) >= quads) continue;
+        float* const to = a.y + number * a.value_size + 4 * where.remainder;
+        to[0] = sum.x, to[1] = sum.y, to[2] = sum.z, to[3] = sum.w;
     }
 }
 

@@ -43,20 +43,28 @@ __device__ __forceinline__ void leave_part(float squares, float* parts) {
     if ((threadIdx.x & 31) == 0) parts[threadIdx.x / 32] = squares;
 }
 
-/// Weights of the norm for the first elements of each thread: they are there before the wait.
+/// Weights of the norm for the first batches of each thread, as many as registers allow: they are
+/// there before the wait.
+template <class Dot>
 struct NormWeights {
-    float first[8];
+    static constexpr int kBatches = Dot::kHasCodes ? 2 : 1, kStep = 8 * kColumnThreads;
+    float first[kBatches][8];
 
     __device__ explicit NormWeights(const ColumnArguments& a) {
-        if (a.norm_weight != nullptr && a.reads_ahead)
-            load_eight(a.norm_weight, 8 * threadIdx.x, a.depth, first);
+        if (a.norm_weight == nullptr || !a.reads_ahead) return;
+#pragma unroll
+        for (int b = 0; b < kBatches; ++b)
+            load_eight(a.norm_weight, 8 * static_cast<int>(threadIdx.x) + b * kStep, a.depth,
+                       first[b]);
     }
-    __device__ void apply(const ColumnArguments& a, int k, float (&v)[8]) const {
-        const bool is_there = a.reads_ahead && k == 8 * static_cast<int>(threadIdx.x);
+    /// `batch` is that of k, of those which a thread has under way at once.
+    __device__ void apply(const ColumnArguments& a, int k, int batch, float (&v)[8]) const {
+        const bool is_there = a.reads_ahead && batch < kBatches &&
+                              k == 8 * static_cast<int>(threadIdx.x) + batch * kStep;
         float w[8];
         if (is_there) {
 #pragma unroll
-            for (int i = 0; i < 8; ++i) w[i] = first[i];
+            for (int i = 0; i < 8; ++i) w[i] = first[batch % kBatches][i];
         } else {
             load_eight(a.norm_weight, k, a.depth, w);
         }
@@ -68,9 +76,10 @@ struct NormWeights {
 /// Codes the column, times the weights of the norm, into shared memory. Returns the thread's sum of
 /// squares.
 template <class Dot, bool kNormed>
-__device__ __forceinline__ float store_codes(const ColumnArguments& a, const NormWeights& weights,
+__device__ __forceinline__ float store_codes(const ColumnArguments& a,
+                                             const NormWeights<Dot>& weights,
                                              std::uint8_t* column) {
-    constexpr int kBatch = kNormed ? 1 : 4;  // loads under way at once, as registers allow
+    constexpr int kBatch = kNormed ? NormWeights<Dot>::kBatches : 4;  // loads at once
     constexpr int kStep = 8 * kColumnThreads;
     const int end = Dot::staged_depth(a.depth);
     float squares = 0;
@@ -84,7 +93,7 @@ __device__ __forceinline__ float store_codes(const ColumnArguments& a, const Nor
             if (k >= end) break;  // whole warps: 256 divides `end`
             if constexpr (kNormed) {
                 squares += sum_of_squares(v[b]);
-                weights.apply(a, k, v[b]);
+                weights.apply(a, k, b, v[b]);
             }
             Dot::stage8(v[b], a.depth, k, column);
         }
@@ -95,7 +104,7 @@ __device__ __forceinline__ float store_codes(const ColumnArguments& a, const Nor
 /// Leaves the column in shared memory, as `Dot` reads it, for all threads. Returns the factor that
 /// scales are still to be multiplied with.
 template <class Dot>
-__device__ float stage_codes(const ColumnArguments& a, const NormWeights& weights,
+__device__ float stage_codes(const ColumnArguments& a, const NormWeights<Dot>& weights,
                              std::uint8_t* column, float* parts) {
     const bool is_normed = a.norm_weight != nullptr;
     if (is_normed) {
@@ -110,7 +119,7 @@ __device__ float stage_codes(const ColumnArguments& a, const NormWeights& weight
 /// Rounds the column times `factor` and the weights of the norm, and stores it. False if not all
 /// of it is finite then, although it was before. `held` are the first elements of the thread.
 template <class Dot>
-__device__ bool store_floats(const ColumnArguments& a, const NormWeights& weights,
+__device__ bool store_floats(const ColumnArguments& a, const NormWeights<Dot>& weights,
                              const float (&held)[8], float factor, std::uint8_t* column) {
     constexpr int kBatch = 2, kStep = 8 * kColumnThreads;
     const int begin = 8 * threadIdx.x;
@@ -127,7 +136,7 @@ __device__ bool store_floats(const ColumnArguments& a, const NormWeights& weight
             if (k >= a.depth) break;
 #pragma unroll
             for (int i = 0; i < 8; ++i) v[b][i] = (k == begin ? held[i] : v[b][i]) * factor;
-            if (a.norm_weight != nullptr) weights.apply(a, k, v[b]);
+            if (a.norm_weight != nullptr) weights.apply(a, k, b, v[b]);
             is_finite &= !Dot::is_too_large(v[b]);
             Dot::stage8(v[b], a.depth, k, column);
         }
@@ -138,7 +147,7 @@ __device__ bool store_floats(const ColumnArguments& a, const NormWeights& weight
 /// The same for floats, which are rounded after the norm. Returns what products are to be
 /// multiplied with: large activations are made smaller first.
 template <class Dot>
-__device__ float stage_floats(const ColumnArguments& a, const NormWeights& weights,
+__device__ float stage_floats(const ColumnArguments& a, const NormWeights<Dot>& weights,
                               std::uint8_t* column, float* parts) {
     constexpr int kStep = 8 * kColumnThreads;
     const int begin = 8 * threadIdx.x;
@@ -161,8 +170,9 @@ __device__ float stage_floats(const ColumnArguments& a, const NormWeights& weigh
 }
 
 template <class Dot>
-__device__ __forceinline__ float stage_column(const ColumnArguments& a, const NormWeights& weights,
-                                              std::uint8_t* column, float* parts) {
+__device__ __forceinline__ float stage_column(const ColumnArguments& a,
+                                              const NormWeights<Dot>& weights, std::uint8_t* column,
+                                              float* parts) {
     if constexpr (Dot::kHasCodes) {
         return stage_codes<Dot>(a, weights, column, parts);
     } else {

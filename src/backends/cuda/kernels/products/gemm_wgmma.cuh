@@ -51,6 +51,9 @@ struct WgmmaArguments {
     }
 };
 
+/// Blocks of tiles of so many columns that share a multiprocessor.
+constexpr int wgmma_blocks(int columns) { return columns <= 32 ? 2 : 1; }
+
 /// How a block's warp groups share its tile, and the depth of its rings.
 template <class F, int kColumns_, int kGroups_, int kRawStages_, int kActStages_,
           int kResultColumns_ = kColumns_>
@@ -70,7 +73,10 @@ struct WgmmaTile {
     static constexpr int kPitch =
         kIsOperand ? 128 : ((kChunkBytes + kMostPhase + 15) / 16 | 1) * 16;
     static constexpr int kRawBytes = kRows * kPitch, kActBytes = kColumns * 128;
-    static constexpr int kRegisters = kGroups == 3 ? 160 : 232;
+    /// On a multiprocessor. Few columns are little work for tensor cores: what takes time is
+    /// unpacking weights, which one block's warps do not fill the multiprocessor with.
+    static constexpr int kBlocks = wgmma_blocks(kColumns);
+    static constexpr int kRegisters = kBlocks == 2 ? 96 : kGroups == 3 ? 160 : 232;
     static constexpr int kProducerRegisters = kGroups == 3 ? 32 : 40;
 
     struct Barriers {
@@ -288,16 +294,16 @@ private:
     /// tile is multiplied.
     __device__ __forceinline__ void store(const WgmmaPlace& place) const {
         if (a_.products[place.product].rows % 4 != 0) return store_numbers(place);
-        float* const tile = reinterpret_cast<float*>(shared_ + T::kResultAt) +
-                            (group_barrier() - 1) * T::kResultFloats;
+        float* const tile =
+            reinterpret_cast<float*>(shared_ + T::kResultAt) + group_number() * T::kResultFloats;
 #pragma unroll
         for (int first = 0; first < T::kColumns; first += T::kResultColumns) {
             bulk_stores_wait();  // of what was there before
-            named_barrier(group_barrier(), 128);
+            sync_group();
             float* const mine = tile + lane() % 4 * 2 * T::kResultPitch + lane_row() % 64;
             write_columns(first, mine);
             fence_for_async();
-            named_barrier(group_barrier(), 128);
+            sync_group();
             copy_columns(place, first, tile);
         }
     }
@@ -341,7 +347,19 @@ private:
     __device__ __forceinline__ std::int64_t result_column(int column) const {
         return a_.sources == nullptr ? column : result_of(a_.sources[column]);
     }
-    __device__ static int group_barrier() { return static_cast<int>(threadIdx.x) / 128; }
+    __device__ static int group_number() { return static_cast<int>(threadIdx.x) / 128 - 1; }
+
+    /// A barrier of this group's warps. Its number is a constant: the compiler would reserve all
+    /// sixteen for one that it does not know.
+    __device__ __forceinline__ static void sync_group() {
+        static_assert(T::kGroups <= 3);
+        if (group_number() == 0)
+            named_barrier<1>(128);
+        else if (group_number() == 1)
+            named_barrier<2>(128);
+        else
+            named_barrier<3>(128);
+    }
 
     const WgmmaArguments& a_;
     std::uint8_t* shared_;
@@ -353,7 +371,7 @@ private:
 };
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, 1)
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     gemm_wgmma(const __grid_constant__ WgmmaArguments a) {
 #if HEDDLE_HAS_WGMMA
     extern __shared__ std::uint8_t dynamic[];

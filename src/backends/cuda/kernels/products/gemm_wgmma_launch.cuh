@@ -8,15 +8,16 @@ namespace heddle::cuda {
 /// As many stages as fit beside each other, few columns with more of them.
 template <class F, int kColumns>
 struct WgmmaStages {
-    static constexpr int kGroups = 2, kActs = kColumns >= 96 ? 5 : 8;
+    static constexpr int kGroups = 2, kActs = kColumns >= 96 ? 5 : 6;
     static constexpr int kResult = kColumns == 128 ? 64 : kColumns == 96 ? 48 : kColumns;
     using Probe = WgmmaTile<F, kColumns, kGroups, 1, kActs, kResult>;
+    static constexpr int kShared = (228 / Probe::kBlocks - 1) * 1024;  ///< the driver takes 1 KiB
     static constexpr int kRoom =
-        (227 * 1024 - (Probe::kShared - Probe::kRawBytes) - 256) / Probe::kRawBytes;
+        (kShared - (Probe::kShared - Probe::kRawBytes) - 256) / Probe::kRawBytes;
     static constexpr int kMostRaw = Probe::kIsOperand ? kActs : 4;
     static constexpr int kRaw = kRoom < kMostRaw ? kRoom : kMostRaw;
     using Tile = WgmmaTile<F, kColumns, kGroups, kRaw, kActs, kResult>;
-    static_assert(kRaw >= 2 && Tile::kShared <= 227 * 1024);
+    static_assert(kRaw >= 2 && Tile::kShared <= kShared);
 };
 
 /// Products whose `y` is null go to their node's memory.
@@ -50,7 +51,7 @@ bool launch_wgmma_tile(WgmmaArguments& a, std::span<const Tensor* const> nodes,
     a.column_tiles = (a.columns + T::kColumns - 1) / T::kColumns;
     cudaFuncSetAttribute(gemm_wgmma<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
     const std::int64_t tiles = std::int64_t{a.row_tiles} * a.column_tiles * a.parts;
-    const std::int64_t most = launch.device.multiprocessors;
+    const std::int64_t most = std::int64_t{T::kBlocks} * launch.device.multiprocessors;
     const bool is_grouped = a.expert_tiles != nullptr;  // how many tiles, the device knows
     const auto blocks = static_cast<unsigned>(is_grouped || tiles > most ? most : tiles);
     gemm_wgmma<T><<<blocks, T::kThreads, T::kShared, launch.stream>>>(a);

@@ -5,9 +5,6 @@
 /// What the matrix-vector rows share.
 namespace heddle::cuda {
 
-/// A product of more columns is one for tiles.
-inline constexpr std::int64_t kMostColumns = 8;
-
 /// Columns for each matrix of weights: all of them where there is one matrix.
 inline bool has_one_matrix(const Tensor& a) { return a.ne[2] == 1 && a.ne[3] == 1; }
 

@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
     touch_arguments(a);
     WarpRing<Dot> ring(a, slots, full[warp], rows);
     ring.fill_all();
-    const NormWeights weights(a);
+    const NormWeights<Dot> weights(a);
     if (!a.has_early_inputs) chain_wait();
     take_inputs(a, first, end, extras);
     chain_wait();

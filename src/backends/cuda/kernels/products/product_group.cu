@@ -36,7 +36,8 @@ std::vector<const Tensor*> ProductGroup::nodes() const {
 
 bool can_be_grouped(const Tensor& product, const Kernel& kernel, const DeviceFacts& device) {
     if (product.op != GGML_OP_MUL_MAT || is_empty(product)) return false;
-    if (kernel.launch == kGemmWgmma.launch) return can_wgmma(product, device);
+    if (kernel.launch == kGemmWgmma.launch || kernel.launch == kGemmWgmmaFew.launch)
+        return can_wgmma(product, device);
     return kernel.launch == kGemmLibrary.launch && can_group_by_library(product);
 }
 

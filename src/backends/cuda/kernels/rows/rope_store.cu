@@ -49,6 +49,69 @@ __global__ void rope_store(Members members) {
 
 constexpr std::int64_t kMostPairs = 512;
 
+/// All heads of a token of one member. A thread has several numbers under way at once: one after
+/// the other would take a latency each.
+struct TokenRow {
+    static constexpr unsigned kAtOnce = 4;
+    const Member& m;
+    std::int64_t token, row;  ///< row: where the token is stored
+
+    __device__ float get(unsigned i, unsigned head) const { return m.x(i, head, token); }
+    __device__ void put(unsigned i, unsigned head, float value) const {
+        if (m.is_stored) {
+            m.y.put(value, i + std::int64_t{head} * m.x.extent[0], row);
+        } else {
+            m.y.put(value, i, head, token);
+        }
+    }
+
+    /// Elements `begin` to `end` of every head as they are.
+    __device__ void copy(unsigned begin, unsigned end) const {
+        if (begin >= end) return;
+        const unsigned size = end - begin, count = size * static_cast<unsigned>(m.x.extent[1]);
+        for (unsigned first = threadIdx.x; first < count; first += kAtOnce * blockDim.x) {
+            float values[kAtOnce];
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const unsigned n = first + j * blockDim.x;
+                if (n < count) values[j] = get(begin + n % size, n / size);
+            }
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const unsigned n = first + j * blockDim.x;
+                if (n < count) put(begin + n % size, n / size, values[j]);
+            }
+        }
+    }
+
+    /// Pairs of every head, by what `turns` says of each.
+    __device__ void turn(const float2* turns) const {
+        const auto pairs = static_cast<unsigned>(m.rotation.pairs);
+        const auto distance = static_cast<unsigned>(m.rotation.distance);
+        const unsigned count = pairs * static_cast<unsigned>(m.x.extent[1]);
+        const auto first_of = [&](unsigned pair) {
+            return static_cast<unsigned>(m.rotation.params.n_offs) +
+                   (distance == 1 ? 2 * pair : pair);
+        };
+        for (unsigned first = threadIdx.x; first < count; first += kAtOnce * blockDim.x) {
+            float2 values[kAtOnce];
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const unsigned n = first + j * blockDim.x, i = first_of(n % pairs);
+                if (n < count) values[j] = {get(i, n / pairs), get(i + distance, n / pairs)};
+            }
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const unsigned n = first + j * blockDim.x, i = first_of(n % pairs);
+                if (n >= count) continue;
+                const float2 by = turns[n % pairs], v = values[j];
+                put(i, n / pairs, v.x * by.x - v.y * by.y);
+                put(i + distance, n / pairs, v.x * by.y + v.y * by.x);
+            }
+        }
+    }
+};
+
 /// As above with a block for each token and member: what a pair is turned by is computed once for
 /// all heads.
 __global__ void __launch_bounds__(256) rope_store_tokens(Members members) {
@@ -64,24 +127,14 @@ __global__ void __launch_bounds__(256) rope_store_tokens(Members members) {
             turns[pair] = m.rotation.turn(pair, token, m.positions, m.factors);
         __syncthreads();
     }
+    const TokenRow of{m, token, row};
     const auto width = static_cast<unsigned>(m.x.extent[0]);
-    const unsigned count = width * static_cast<unsigned>(m.x.extent[1]);
-    for (unsigned n = threadIdx.x; n < count; n += blockDim.x) {
-        const unsigned head = n / width, i0 = n % width;
-        const auto get = [&](std::int64_t i) { return m.x(i, head, token); };
-        const auto put = [&](std::int64_t i, float value) {
-            if (m.is_stored) {
-                m.y.put(value, i + std::int64_t{head} * width, row);
-            } else {
-                m.y.put(value, i, head, token);
-            }
-        };
-        if (m.is_turned) {
-            m.rotation.apply(i0, get, put, [&](std::int64_t pair) { return turns[pair]; });
-        } else {
-            put(i0, get(i0));
-        }
-    }
+    if (!m.is_turned) return of.copy(0, width);
+    const auto begin = static_cast<unsigned>(m.rotation.params.n_offs);
+    const auto end = static_cast<unsigned>(m.rotation.end());
+    of.turn(turns);
+    of.copy(0, begin);
+    of.copy(end, width);
 }
 
 /// Whether tokens are many, and their rows neither too long nor too short for a block each.
