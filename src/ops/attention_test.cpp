@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "core/test_context.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
@@ -11,6 +10,7 @@
 #include "ops/mask.hpp"
 #include "ops/rope.hpp"
 #include "ops/soft_max.hpp"
+#include "ops/test_nodes.hpp"
 
 namespace heddle {
 namespace {
@@ -19,12 +19,6 @@ float f32_word(const Tensor& node, int word) {
     float value;
     std::memcpy(&value, node.op_params + word, sizeof value);
     return value;
-}
-
-template <Descriptor D>
-std::string refusal(Context& context, const Args<D>& args, std::initializer_list<Tensor*> src) {
-    const auto made = build<D>(context, args, src);
-    return made ? "built" : made.error().message;
 }
 
 // ---- masks -------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "core/test_context.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
@@ -12,20 +11,13 @@
 #include "ops/repeat.hpp"
 #include "ops/roll.hpp"
 #include "ops/rows.hpp"
+#include "ops/test_nodes.hpp"
 #include "ops/view_builders.hpp"
 
 namespace heddle {
 namespace {
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-
-/// Why there is no tensor.
-std::string refusal(const Result<Tensor*>& made) { return made ? "built" : made.error().message; }
-
-template <Descriptor D>
-std::string refusal(Context& context, const Args<D>& args, std::initializer_list<Tensor*> src) {
-    return refusal(build<D>(context, args, src));
-}
 
 // ---- the same memory seen in another way -------------------------------------------------------
 

@@ -62,4 +62,16 @@ Result<> OrderCheck::finish(std::span<Tensor* const> list) const {
     return ok();
 }
 
+Result<> check_order(std::span<Tensor* const> nodes) {
+    OrderCheck order(nodes.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        const Tensor* const node = nodes[i];
+        if (node == nullptr) return invalid("node ", i, " of the graph is NULL");
+        if (ggml_op_is_empty(node->op) || (node->flags & GGML_TENSOR_FLAG_COMPUTE) == 0) continue;
+        // Others say what is wrong with an op that there is not.
+        if (find_op(node->op) != nullptr) order.enter(*node);
+    }
+    return order.finish(nodes);
+}
+
 }  // namespace heddle

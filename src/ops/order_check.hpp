@@ -54,4 +54,8 @@ private:
     std::vector<Missing> missing_;
 };
 
+/// The same for all nodes of a list, for streams that are handed one as the caller made it: none
+/// is null, and none that is computed reads what is computed later.
+Result<> check_order(std::span<Tensor* const> nodes);
+
 }  // namespace heddle

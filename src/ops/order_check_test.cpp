@@ -33,6 +33,26 @@ protected:
     Tensor* x = context.f32({4}, "x");
 };
 
+TEST_F(OrderCheckTest, AListIsCheckedAtOnce) {
+    Tensor* a = add(x, x, "a");
+    Tensor* b = add(x, a, "b");
+    for (Tensor* node : {a, b}) node->flags |= GGML_TENSOR_FLAG_COMPUTE;
+    const auto objection = [](std::vector<Tensor*> nodes) {
+        const auto checked = check_order(nodes);
+        return checked ? "" : checked.error().message;
+    };
+    EXPECT_EQ(objection({}), "");
+    EXPECT_EQ(objection({x, a, b}), "");
+    EXPECT_EQ(objection({b, a}),
+              "node 'b' f32[4,1,1,1], number 0, reads the result of 'a' f32[4,1,1,1], which is "
+              "computed later, as number 1");
+    EXPECT_EQ(objection({a, nullptr}), "node 1 of the graph is NULL");
+    b->flags &= ~GGML_TENSOR_FLAG_COMPUTE;  // it is left out
+    EXPECT_EQ(objection({b, a}), "");
+    b->op = static_cast<Op>(GGML_OP_COUNT + 7);
+    EXPECT_EQ(objection({b, a}), "");
+}
+
 TEST_F(OrderCheckTest, SourcesComeBeforeTheirUsers) {
     Tensor* a = add(x, x, "a");
     Tensor* b = add(x, a, "b");

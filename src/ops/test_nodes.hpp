@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/test_context.hpp"
+#include "ops/build.hpp"
 
 namespace heddle {
 
@@ -17,6 +18,16 @@ protected:
         return context.tensor(type, {extent[0], extent[1], extent[2], extent[3]}, name);
     }
 };
+
+/// Why there is no tensor.
+inline std::string refusal(const Result<Tensor*>& made) {
+    return made ? "built" : made.error().message;
+}
+
+template <Descriptor D>
+std::string refusal(Context& context, const Args<D>& args, std::initializer_list<Tensor*> src) {
+    return refusal(build<D>(context, args, src));
+}
 
 /// Type and extents, such as "f16[4,3,1,1]".
 inline std::string summary(const Tensor& y) {

@@ -91,6 +91,8 @@ Result<> Loader::pass_trial(const fs::path& path) {
     const auto known = verdicts_.find(path);
     if (known != verdicts_.end() && known->second.file == file) return known->second.outcome;
     auto outcome = try_loading(path, trials_.limit);
+    // Where there was no child nothing is known about the file.
+    if (!outcome && outcome.error().code == Errc::io) return outcome;
     verdicts_.insert_or_assign(path, Verdict{file, outcome});
     return outcome;
 }

@@ -277,11 +277,17 @@ private:
     std::string said_;
 };
 
+/// The system has refused what a child needs; errno says why.
+Error no_child(std::string_view what) {
+    return failure(Errc::io, "cannot be tried in a child process: no ", what, " can be made (",
+                   std::strerror(errno), "); HEDDLE_PLUGIN_TRIAL=0 loads it without a trial");
+}
+
 }  // namespace
 
 Result<> try_loading(const std::filesystem::path& path, std::chrono::milliseconds limit) {
     auto progress = Pipe::make(), words = Pipe::make();
-    if (!progress || !words) return ok();
+    if (!progress || !words) return no_child("pipe");
     const pid_t parent = getpid();
     pid_t id = -1;
     {
@@ -291,7 +297,7 @@ Result<> try_loading(const std::filesystem::path& path, std::chrono::millisecond
             run_child(path.c_str(), progress->writing.number(), words->writing.number(), parent);
         }
     }
-    if (id < 0) return ok();
+    if (id < 0) return no_child("process");
     progress->writing.close();
     words->writing.close();
     Child child(id, std::move(progress->reading), std::move(words->reading));

@@ -16,7 +16,10 @@ inline constexpr std::chrono::seconds kTrialLimit{60};
 ///
 /// Fails, with what happened and where, if the plug-in ends the child, or is not done within
 /// `limit`; the child is then killed. Whatever else may be wrong with the plug-in is not judged
-/// here: a load that comes back can be done again. Succeeds where there can be no child.
+/// here: a load that comes back can be done again.
+///
+/// Where there can be no child it fails, too, with `Errc::io`: another time there may be one. A
+/// program that must load plug-ins there leaves out the trial (HEDDLE_PLUGIN_TRIAL=0).
 ///
 /// The child is a fork of a process that may have other threads. There the C library promises
 /// nothing but the functions that signal handlers may call. We rely on more, as glibc and musl give

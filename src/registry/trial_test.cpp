@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -86,6 +87,37 @@ TEST(Trial, WorksInAProgramThatReapsItsChildrenItself) {
     EXPECT_THAT(refusal(directory.put("aborting", "aborting.so")),
                 testing::StartsWith("ended while it was loaded (in ggml_backend_init)"));
     std::signal(SIGCHLD, before);
+}
+
+/// While it lives, the process can open no more files.
+class NoMoreFiles {
+public:
+    NoMoreFiles() {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        const rlimit none = {0, before_.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &none);
+    }
+    ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+    NoMoreFiles(const NoMoreFiles&) = delete;
+    NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+
+private:
+    rlimit before_;
+};
+
+TEST(Trial, WhereThereIsNoChildNothingPasses) {
+    const Directory directory;
+    const auto path = directory.put("good", "good.so");
+    {
+        const NoMoreFiles no_more;
+        const auto outcome = try_loading(path, kPatience);
+        ASSERT_FALSE(outcome);
+        EXPECT_EQ(outcome.error().code, Errc::io);
+        EXPECT_EQ(outcome.error().message,
+                  "cannot be tried in a child process: no pipe can be made (Too many open files); "
+                  "HEDDLE_PLUGIN_TRIAL=0 loads it without a trial");
+    }
+    EXPECT_EQ(refusal(path), "");
 }
 
 /// A loader that tries every plug-in first.

@@ -43,6 +43,20 @@ Buffer* unclearable(Buffer& buffer) {
     return nullptr;
 }
 
+/// Buffers that were emptied.
+std::atomic<std::uint64_t> g_emptied{0};
+
+void release_memory(Buffer& buffer) noexcept {
+    if (buffer.iface.free_buffer != nullptr) {
+        contained([&] { buffer.iface.free_buffer(&buffer); });
+    }
+    auto& tracked = reinterpret_cast<TrackedBuffer&>(buffer);
+    discount_buffer(std::exchange(tracked.counted_for, nullptr));
+    buffer.iface = {};
+    buffer.context = nullptr;
+    buffer.size = 0;
+}
+
 }  // namespace
 
 Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* context,
@@ -64,20 +78,16 @@ Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* co
 
 void free_buffer(Buffer* buffer) noexcept {
     if (buffer == nullptr) return;
-    empty_buffer(*buffer);
+    release_memory(*buffer);
     delete reinterpret_cast<TrackedBuffer*>(buffer);
 }
 
 void empty_buffer(Buffer& buffer) noexcept {
-    if (buffer.iface.free_buffer != nullptr) {
-        contained([&] { buffer.iface.free_buffer(&buffer); });
-    }
-    auto& tracked = reinterpret_cast<TrackedBuffer&>(buffer);
-    discount_buffer(std::exchange(tracked.counted_for, nullptr));
-    buffer.iface = {};
-    buffer.context = nullptr;
-    buffer.size = 0;
+    release_memory(buffer);
+    g_emptied.fetch_add(1, std::memory_order_relaxed);
 }
+
+std::uint64_t emptied_buffers() noexcept { return g_emptied.load(std::memory_order_relaxed); }
 
 Result<void*> base_of(Buffer& buffer) {
     if (buffer.size == 0 || buffer.iface.get_base == nullptr) return static_cast<void*>(nullptr);

@@ -26,6 +26,10 @@ void free_buffer(Buffer* buffer) noexcept;
 /// refer to it can be told from others, and using them fails instead of reaching for what is gone.
 void empty_buffer(Buffer& buffer) noexcept;
 
+/// How many buffers of the process were emptied so far. Who keeps addresses looks again at where
+/// they come from when the number has changed.
+std::uint64_t emptied_buffers() noexcept;
+
 struct FreeBuffer {
     void operator()(Buffer* buffer) const noexcept { free_buffer(buffer); }
 };

@@ -23,8 +23,7 @@ Result<Buffer*> holder(std::string_view doing, const Tensor& tensor) {
     Buffer* const buffer = root_buffer(tensor);
     if (buffer == nullptr) return invalid(doing, ' ', describe(tensor), ": it is in no buffer");
     if (has_lost_memory(tensor, *buffer)) {
-        return invalid(doing, ' ', describe(tensor),
-                       ": the memory that it had was given up when a larger graph was planned");
+        return invalid(doing, ' ', describe(tensor), kLostMemory);
     }
     return buffer;
 }

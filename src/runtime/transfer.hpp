@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
@@ -43,6 +44,10 @@ Result<> copy_tensor(const Tensor& src, Tensor& dst);
 inline bool has_lost_memory(const Tensor& tensor, const Buffer& buffer) {
     return buffer.size == 0 && tensor.data != nullptr && !is_empty(tensor);
 }
+
+/// What is said of such a tensor.
+inline constexpr std::string_view kLostMemory =
+    ": the memory that it had was given up when a larger graph was planned";
 
 /// Asks only the backend of the destination; false, and nothing done, if it cannot.
 bool copy_by_destination(const Tensor& src, Tensor& dst);

@@ -121,6 +121,35 @@ TEST_F(ResizeTest, WhateverIsSeenNextTheResultIsRight) {
     EXPECT_GT(rig->counts().reused, 50u);
 }
 
+/// Graphs over two devices in which every tensor but the weights has other sizes.
+class OtherBatches : public RigTest {
+protected:
+    void run(int columns) {
+        Sandwich net(w1, w2, nullptr, columns);
+        ggml_backend_sched_reset(sched());
+        ASSERT_TRUE(ggml_backend_sched_alloc_graph(sched(), net.graph())) << heddle_last_error();
+        const Values x = sim::numbers(static_cast<std::size_t>(kWidth * columns), 3);
+        sim::write(net.x, x);
+        ASSERT_EQ(ggml_backend_sched_graph_compute(sched(), net.graph()), GGML_STATUS_SUCCESS)
+            << heddle_last_error();
+        expect_near(sim::read(net.f), expected(x));
+    }
+};
+
+TEST_F(OtherBatches, GetPlacesOfTheirOwn) {
+    heddle_sched_set_hazard_check(sched(), false);
+    for (const int columns : {3, 2, 3}) run(columns);
+    EXPECT_EQ(rig->counts().placed, 3u);
+}
+
+TEST_F(OtherBatches, KeepThePlanAsFarAsItGoesWhilePlansAreChecked) {
+    for (const int columns : {5, 2, 4, 1, 5}) run(columns);
+    EXPECT_EQ(rig->counts().placed, 1u);
+    EXPECT_EQ(rig->counts().reused, 4u);
+    run(40);
+    EXPECT_EQ(rig->counts().placed, 2u);
+}
+
 TEST_F(ResizeTest, RunsUnderWayReadWhatTheyWereGiven) {
     Glance one(w1, cache, 36), two(w1, cache, 40);
     check(one, 36);

@@ -180,15 +180,7 @@ Result<> ggml_backend_sched::plan_memory(bool place) {
     HEDDLE_TRY(reserve_scratch(s.splits, team_));
     warn_of_growth();
     if (!place) return ok();
-    if (options_.check_hazards) {
-        const std::vector<Hazard> hazards =
-            find_hazards(s.index, s.placement, s.splits, s.program, team_, options_.slots);
-        if (!hazards.empty()) {
-            return failure(Errc::unsupported,
-                           "scheduler: the plan is not safe: ", hazards.front().text,
-                           " (the first of ", hazards.size(), " hazards)");
-        }
-    }
+    HEDDLE_TRY(check_hazards());
     s.leafs_on_devices = std::ranges::any_of(s.index.leafs(), [&](TensorId leaf) {
         Buffer* const buffer = s.program.homes[static_cast<std::size_t>(leaf)].buffer;
         return buffer != nullptr && !is_host(*buffer);
@@ -197,6 +189,17 @@ Result<> ggml_backend_sched::plan_memory(bool place) {
     remember_pins();
     s.fingerprint.take(s.index, s.memory->own_buffers());
     return ok();
+}
+
+/// Refuses a plan that has any, if that is asked for.
+Result<> ggml_backend_sched::check_hazards() {
+    if (!options_.check_hazards) return ok();
+    State& s = *state_;
+    const std::vector<Hazard> hazards =
+        find_hazards(s.index, s.placement, s.splits, s.program, team_, options_.slots);
+    if (hazards.empty()) return ok();
+    return failure(Errc::unsupported, "scheduler: the plan is not safe: ", hazards.front().text,
+                   " (the first of ", hazards.size(), " hazards)");
 }
 
 void ggml_backend_sched::warn_of_growth() {

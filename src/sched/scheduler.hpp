@@ -126,6 +126,8 @@ private:
     heddle::Result<bool> reuse(heddle::Graph& graph);
     heddle::Result<> allocate_keeping_leafs(heddle::Graph& graph);
     bool must_wait_to_plan();
+    heddle::Result<> check_hazards();
+    heddle::Result<> check_memory();
     void warn_of_growth();
     bool same_pins(const heddle::Graph& graph) const;
     bool same_constants() const;

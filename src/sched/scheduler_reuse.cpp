@@ -74,12 +74,15 @@ WiredGraph* ggml_backend_sched::wired_before() const {
 
 /// So many tensors of the last graph may have other sizes in the next one: more than change from
 /// one token to the next, and fewer than with other batches, whose nodes may have better places.
+/// While plans are checked the places do not matter, but that kept plans are as safe as new ones:
+/// any number may.
 std::size_t ggml_backend_sched::most_resized() const {
     const State& s = *state_;
     constexpr std::size_t kMostLayouts = 4096;  // those that are not used any more stay
     if (s.policy == Policy::cost || s.index.layout_count() > kMostLayouts) return 0;
     if (!can_resize(s.splits, s.program)) return 0;
-    return (s.index.nodes().size() + s.index.leafs().size()) / 3;
+    const std::size_t listed = s.index.nodes().size() + s.index.leafs().size();
+    return options_.check_hazards ? listed : listed / 3;
 }
 
 /// Gives the tensors of `graph` the memory of the last plan if it is the same graph; false
@@ -133,6 +136,6 @@ Result<bool> ggml_backend_sched::accept(const std::optional<Resize>& resize, Wir
     State& s = *state_;
     if (!resize) return true;
     HEDDLE_TRY_ASSIGN(const bool is_runnable, resize->is_runnable(s.splits, wired, team_));
-    if (!is_runnable || !options_.check_hazards) return is_runnable;
-    return find_hazards(s.index, s.placement, s.splits, s.program, team_, options_.slots).empty();
+    if (is_runnable) HEDDLE_TRY(check_hazards());
+    return is_runnable;
 }

@@ -4,7 +4,9 @@
 
 #include "core/last_error.hpp"
 #include "core/log.hpp"
+#include "core/root_buffer.hpp"
 #include "heddle/backend/trace.h"
+#include "runtime/buffer.hpp"
 #include "runtime/device.hpp"
 #include "runtime/transfer.hpp"
 #include "sched/scheduler_state.hpp"
@@ -14,10 +16,29 @@ using namespace heddle::sched;
 
 // ---- runs --------------------------------------------------------------------------------------
 
+/// The graph may have tensors that an allocator of the caller has placed, and that allocator may
+/// have outgrown its memory since they were.
+Result<> ggml_backend_sched::check_memory() {
+    State& s = *state_;
+    const std::uint64_t emptied = emptied_buffers();
+    if (s.emptied == emptied) return ok();
+    for (const Tensor* const tensor : s.index.tensors()) {
+        const Buffer* const buffer = root_buffer(*tensor);
+        if (buffer == nullptr || !has_lost_memory(*tensor, *buffer)) continue;
+        return invalid("scheduler: ", describe(*tensor), kLostMemory);
+    }
+    s.emptied = emptied;
+    return ok();
+}
+
 Result<> ggml_backend_sched::compute_async(Graph& graph) {
     State& s = *state_;
     if (s.stage != State::Stage::allocated) {
         HEDDLE_TRY(s.leafs_in_doubt ? allocate_keeping_leafs(graph) : allocate(graph));
+    }
+    if (auto checked = check_memory(); !checked) {
+        note_failure(checked.error());
+        return checked;
     }
     const int slot = std::exchange(s.next_slot, (s.next_slot + 1) % options_.slots);
     s.timings.clear();

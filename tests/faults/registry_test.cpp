@@ -1,17 +1,21 @@
 // Backends listed, loaded, reported and unloaded while calls to the system fail.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
 #include "ggml-backend.h"
+#include "heddle/heddle.h"
 #include "heddle/plugins.h"
 #include "tests/faults/fault_points.hpp"
 #include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {
 namespace {
+
+using testing::HasSubstr;
 
 void list_backends(Run& run) {
     run.worked("counting backends", [] { return ggml_backend_reg_count() > 0; });
@@ -71,6 +75,23 @@ void load_plugin(Run& run) {
 TEST(Sweep, LoadingPlugins) {
     plugin_file();
     sweep(load_plugin);
+}
+
+/// It would end this process if it were loaded without a trial.
+TEST(Trials, WithoutAChildAPluginThatAbortsIsRefusedAndTriedNextTime) {
+    ggml_backend_reg_count();
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    constexpr int kPoints = 3;  // two pipes and a child
+    for (int number = 1; number <= kPoints; ++number) {
+        arm(Kind::process, number, Fault::once);
+        EXPECT_EQ(ggml_backend_load(HEDDLE_TEST_PLUGINS "/aborting.so"), nullptr);
+        disarm();
+        EXPECT_TRUE(fired()) << number;
+        EXPECT_THAT(heddle_last_error(), HasSubstr("cannot be tried in a child process"));
+    }
+    EXPECT_EQ(ggml_backend_load(HEDDLE_TEST_PLUGINS "/aborting.so"), nullptr);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("ended with SIGABRT"));
+    ggml_log_set(nullptr, nullptr);
 }
 
 void load_directory(Run& run) {

@@ -166,18 +166,19 @@ int run_many(std::uint64_t first, int graphs, std::span<std::string> words) {
         std::fflush(stdout);
         start_over(0);
     }
-    std::printf("%s\n",
-                text(done, " graphs in ", cases, " cases from seed ", first, " on: ", work.runs,
-                     " runs, ", work.reused, " graphs reused, ", work.splits, " splits, ",
-                     work.copies, " copies, ", work.skipped, " left out, ", work.faults,
-                     " faults, ", work.refused, " refused; all else as on the processor alone")
-                    .c_str());
+    std::printf("%s\n", text(done, " graphs in ", cases, " cases from seed ", first, " on: ",
+                             work.runs, " runs, ", work.reused, " graphs reused, ", work.resized,
+                             " in another size, ", work.splits, " splits, ", work.copies,
+                             " copies, ", work.skipped, " left out, ", work.faults, " faults, ",
+                             work.refused, " refused; all else as on the processor alone")
+                            .c_str());
     // So many graphs have every op in them, unless its rule never fits anything.
     constexpr int kEnough = 500;
+    if (graphs < kEnough) return 0;
     const std::string missing = missing_ops(work);
-    if (graphs < kEnough || missing.empty()) return 0;
-    std::printf("no graph had%s\n", missing.c_str());
-    return 1;
+    if (!missing.empty()) std::printf("no graph had%s\n", missing.c_str());
+    if (work.resized == 0) std::printf("no graph kept the plan of one in another size\n");
+    return missing.empty() && work.resized > 0 ? 0 : 1;
 }
 
 int main_of(std::span<char*> arguments) {

@@ -227,6 +227,15 @@ Tensor* part(Context* c, Operands x, Dice& dice) {
     return ggml_view_2d(c, a, a->ne[0] / 2, a->ne[1] - skip, a->nb[1],
                         static_cast<std::size_t>(skip) * a->nb[1] + a->nb[0]);
 }
+/// Half of the rows, from any of them on: whole rows, which ops may work on in place.
+Tensor* slice(Context* c, Operands x, Dice& dice) {
+    Tensor* a = rows_of(c, ggml_scale(c, dense(c, x[0]), 0.5F), 16);
+    if (a == nullptr || a->ne[1] < 2) return nullptr;
+    const std::int64_t rows = a->ne[1] / 2, first = dice.below(static_cast<int>(rows) + 1);
+    Tensor* some =
+        ggml_view_2d(c, a, 16, rows, a->nb[1], static_cast<std::size_t>(first) * a->nb[1]);
+    return ggml_tanh(c, some);
+}
 Tensor* repeat(Context* c, Operands x, Dice& dice) {
     Tensor* a = dense(c, x[0]);
     if (a == nullptr || ggml_nelements(a) > 2048) return nullptr;
@@ -334,7 +343,8 @@ constexpr OpRule kOps[] = {
     {"transpose", transpose},
     {"permute", permute},
     {"reshape", reshape},
-    {"view", part},
+    {"view", part, false, true},
+    {"slice", slice, false, true},
     {"repeat", repeat},
     {"concat", concat},
     {"pad", pad},

@@ -43,8 +43,37 @@ Tensor* recall(Context* c, Operands x, Dice& dice) {
     return ggml_mul_mat(c, some, rows_of(c, tame(c, x[0]), state->ne[0]));
 }
 
+/// Attention to some rows of a state: how many and from which on is another choice in other sizes
+/// of the graph. What comes of it has the same size in all of them.
+Tensor* window(Context* c, Operands x, Dice& dice) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    const int first = dice.below(kIds), rows = dice.between(1, kIds - first);
+    Tensor* seen = ggml_view_2d(c, state, state->ne[0], rows, state->nb[1],
+                                static_cast<std::size_t>(first) * state->nb[1]);
+    Tensor* asked = matrix(c, tame(c, x[0] == state ? x[1] : x[0]), state->ne[0], 2);
+    Tensor* scores = ggml_soft_max(c, ggml_mul_mat(c, seen, asked));
+    return ggml_mul_mat(c, ggml_cont(c, ggml_transpose(c, seen)), scores);
+}
+
+/// The same with hardly any result: where it is read from another device, it is the copy of the
+/// rows that outgrows its place.
+Tensor* glance(Context* c, Operands x, Dice& dice) {
+    Tensor* state = state_of(x);
+    if (state == nullptr) return nullptr;
+    const int first = dice.below(kIds), rows = dice.between(1, kIds - first);
+    Tensor* seen = ggml_view_2d(c, state, state->ne[0], rows, state->nb[1],
+                                static_cast<std::size_t>(first) * state->nb[1]);
+    Tensor* asked = matrix(c, tame(c, x[0] == state ? x[1] : x[0]), state->ne[0], 1);
+    return ggml_sum_rows(c, ggml_mul_mat(c, seen, asked));
+}
+
 constexpr OpRule kOps[] = {
-    {"store", store},
+    {"store", store, false, true},
+    {"window", window, false, true},
+    {"window", window, false, true},
+    {"glance", glance, false, true},
+    {"glance", glance, false, true},
     {"store_rows", store_rows, true},  // more often: few values are states
     {"store_rows", store_rows, true},
     {"store_rows", store_rows, true},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 
 namespace heddle::fuzz {
 
@@ -20,6 +19,21 @@ std::uint32_t Dice::next() {
 
 float Dice::number(float low, float high) {
     return low + (high - low) * (static_cast<float>(next() >> 8) / 16777216.0F);
+}
+
+// ---- sizes -------------------------------------------------------------------------------------
+
+std::array<std::int64_t, 3> extent_in(const Leaf& leaf, int size) {
+    const bool comes_with_runs = leaf.kind == Leaf::Kind::input || leaf.kind == Leaf::Kind::plain ||
+                                 leaf.kind == Leaf::Kind::ids;
+    if (size == 0 || !comes_with_runs) return leaf.extent;
+    Dice dice((std::uint64_t{leaf.seed} << 8) + static_cast<std::uint64_t>(size));
+    if (dice.one_in(2)) return leaf.extent;
+    std::array<std::int64_t, 3> extent = leaf.extent;
+    // One more than in the recipe may or may not fit what was set aside for that.
+    std::int64_t& rows = extent[leaf.kind == Leaf::Kind::ids ? 0 : 1];
+    rows = dice.between(1, static_cast<int>(rows) + 1);
+    return extent;
 }
 
 // ---- making ------------------------------------------------------------------------------------
@@ -97,7 +111,27 @@ void prefer_experts(Recipe& recipe, std::vector<int>& favourites, Dice& dice) {
     }
 }
 
-Recipe make_recipe(Dice& dice, int devices, bool with_experts, bool small) {
+/// A cache of keys whose rows are written and looked at, and parts of results: what differs most
+/// between sizes of a graph.
+void prefer_caches(Recipe& recipe, std::vector<int>& favourites, Dice& dice, int devices) {
+    Leaf& cache = recipe.leafs[1];
+    cache.kind = Leaf::Kind::state;
+    cache.type = GGML_TYPE_F32;
+    cache.device = any_device(dice, devices);
+    cache.extent = {16, kIds, 1};
+    constexpr std::string_view kFew[] = {"window", "glance", "store", "slice",
+                                         "add",    "unary",  "norm"};
+    favourites.clear();
+    for (std::size_t i = 0; i < ops().size(); ++i) {
+        if (std::ranges::count(kFew, ops()[i].name) > 0) favourites.push_back(static_cast<int>(i));
+    }
+}
+
+/// Of what a graph has more than of all else.
+enum class Theme { none, experts, caches };
+
+Recipe make_recipe(Dice& dice, int devices, Theme theme, bool small) {
+    const bool with_experts = theme == Theme::experts;
     Recipe recipe;
     const int leafs = with_experts ? 8 : dice.between(2, small ? 5 : 8);
     const int steps = small ? 40 : with_experts ? 20 : dice.pick({3, 8, 15, 25, 40});
@@ -108,6 +142,7 @@ Recipe make_recipe(Dice& dice, int devices, bool with_experts, bool small) {
     const int few = dice.one_in(2) ? dice.between(2, 8) : static_cast<int>(ops().size());
     for (int i = 0; i < few; ++i) favourites.push_back(dice.below(static_cast<int>(ops().size())));
     if (with_experts) prefer_experts(recipe, favourites, dice);
+    if (theme == Theme::caches) prefer_caches(recipe, favourites, dice, devices);
     for (int i = 0; i < steps; ++i) {
         // One more or not, each time: so a step can be left out of the choices.
         if (small && i > 0 && dice.below(8) == 0) break;
@@ -165,10 +200,10 @@ Fault make_fault(Dice& dice, const Case& made, const Scope& scope) {
     return fault;
 }
 
-void choose_runs(Case& made, Dice& dice, const Scope& scope) {
+void choose_runs(Case& made, Dice& dice, const Scope& scope, bool with_sizes) {
     const int graphs = static_cast<int>(made.graphs.size());
     const bool with_faults = scope.faults && dice.one_in(3);
-    const int runs = dice.between(graphs, graphs + (scope.small ? 2 : 4));
+    const int runs = dice.between(graphs, graphs + (scope.small ? 2 : 4) + (with_sizes ? 2 : 0));
     for (int i = 0; i < runs; ++i) {
         Run run;
         run.graph = i < graphs ? i : dice.below(graphs);
@@ -177,6 +212,7 @@ void choose_runs(Case& made, Dice& dice, const Scope& scope) {
         run.wait = i + 1 == runs || dice.one_in(2);
         run.reserve = dice.one_in(6);
         run.new_weights = dice.one_in(5);
+        if (with_sizes) run.size = dice.below(kSizes);
         if (with_faults && dice.one_in(2)) run.fault = make_fault(dice, made, scope);
         made.runs.push_back(run);
     }
@@ -195,6 +231,7 @@ Case make_case(Dice& dice, const Scope& scope) {
     made.observed = dice.one_in(10);
     made.tracing = dice.one_in(10);
     made.synchronous = dice.one_in(15);
+    made.checked = !dice.one_in(4);
     made.slots = dice.pick({1, 1, 1, 2, 4});
     made.budget = dice.pick<std::size_t>({0, 0, 0, 16384, 32768, 65536});
     made.threads = dice.pick({1, 1, 2});
@@ -207,10 +244,13 @@ Case make_case(Dice& dice, const Scope& scope) {
         made.blas = false;
         made.budget = static_cast<std::size_t>(dice.between(16, 64)) << 10;
     }
+    const bool with_sizes = dice.one_in(2);
+    const bool with_caches = with_sizes && !with_experts && dice.one_in(2);
+    const Theme theme = with_experts ? Theme::experts : with_caches ? Theme::caches : Theme::none;
     for (int i = 0; i < graphs; ++i) {
-        made.graphs.push_back(make_recipe(dice, count, with_experts, scope.small));
+        made.graphs.push_back(make_recipe(dice, count, theme, scope.small));
     }
-    choose_runs(made, dice, scope);
+    choose_runs(made, dice, scope, with_sizes);
     return made;
 }
 
@@ -294,6 +334,11 @@ bool reduce(Case& which, std::string_view word) {
         for (Run& run : which.runs) changed |= set(run.fault.kind, Fault::Kind::none);
         return changed;
     }
+    if (word == "sizes") {
+        bool changed = false;
+        for (Run& run : which.runs) changed |= set(run.size, 0);
+        return changed;
+    }
     if (word == "blas") return set(which.blas, false);
     if (word == "offload") return set(which.offload, false);
     if (word == "cost") return set(which.by_cost, false);
@@ -319,7 +364,7 @@ std::vector<std::string> reductions(const Case& which) {
     for (std::size_t i = which.devices.size(); i-- > 0;) add('d', i);
     for (const char* word :
          {"cost", "blas", "slots", "observed", "offload", "budget", "threads", "checked", "tracing",
-          "synchronous", "waits", "rebuilds", "reserves", "weights", "faults"}) {
+          "synchronous", "waits", "rebuilds", "reserves", "weights", "sizes", "faults"}) {
         words.emplace_back(word);
     }
     for (std::size_t graph = 0; graph < which.graphs.size(); ++graph) {
@@ -332,31 +377,6 @@ std::vector<std::string> reductions(const Case& which) {
         for (std::size_t i = recipe.leafs.size(); i-- > 0;) add_part('l', i);
     }
     return words;
-}
-
-// ---- printing ----------------------------------------------------------------------------------
-
-std::string to_text(const Case& which) {
-    std::ostringstream out;
-    out << "devices:";
-    for (const int device : which.devices) out << ' ' << device;
-    out << "\nsettings: slots=" << which.slots << " budget=" << which.budget
-        << " threads=" << which.threads << (which.blas ? " blas" : "")
-        << (which.offload ? " offload" : "") << (which.by_cost ? " by_cost" : "")
-        << (which.observed ? " observed" : "") << (which.tracing ? " tracing" : "")
-        << (which.synchronous ? " synchronous" : "") << (which.checked ? " checked" : "") << '\n';
-    for (const Run& run : which.runs) {
-        out << "run: graph " << run.graph << (run.rebuild ? ", rebuilt" : "")
-            << (run.reserve ? ", reserved" : "") << (run.new_weights ? ", new weights" : "")
-            << (run.wait ? ", waited for" : "");
-        constexpr const char* kFaults[] = {"", "alloc", "copy", "node", "lost"};
-        if (run.fault.kind != Fault::Kind::none) {
-            out << ", with " << kFaults[static_cast<int>(run.fault.kind)] << '=' << run.fault.number
-                << " on device " << run.fault.device;
-        }
-        out << '\n';
-    }
-    return std::move(out).str();
 }
 
 }  // namespace heddle::fuzz

@@ -83,6 +83,12 @@ struct Recipe {
     std::vector<Step> steps;
 };
 
+/// The same graph in other sizes, as from token to token: number 0 has those of the recipe. In the
+/// others some leafs that come with each run have other numbers of rows, and some views begin
+/// elsewhere and end earlier or later.
+inline constexpr int kSizes = 4;
+std::array<std::int64_t, 3> extent_in(const Leaf& leaf, int size);
+
 /// What goes wrong with a simulated device while a graph is allocated and run.
 struct Fault {
     enum class Kind { none, allocation, copy, node, lost };
@@ -99,6 +105,7 @@ struct Run {
     bool wait = true;          ///< and compare; else the next run follows at once
     bool reserve = false;      ///< before it is allocated
     bool new_weights = false;  ///< some of them are written before
+    int size = 0;              ///< below kSizes: in which of its sizes
     Fault fault{};
 };
 
@@ -123,7 +130,8 @@ struct OpRule {
     std::string_view name;
     /// Null if the operands do not fit.
     Tensor* (*build)(ggml_context* context, std::span<Tensor* const> operands, Dice& dice);
-    bool jumps = false;  ///< small differences of operands may make large ones of the result
+    bool jumps = false;   ///< small differences of operands may make large ones of the result
+    bool slides = false;  ///< in other sizes of the graph it chooses anew: a view that moves
 };
 std::span<const OpRule> ops();
 
@@ -157,8 +165,8 @@ inline Case make_case(std::uint64_t seed, const Scope& scope) {
 /// Makes the case smaller. Words: "r2" (without run 2), "s0.5" (without step 5 of graph 0), "d1"
 /// (without device 1), "l0.3" (leaf 3 of graph 0 on the host), "o0.5" (step 5 no output), "p0.5"
 /// (no pin or memory), and "blas", "offload", "cost", "observed", "slots", "budget", "threads",
-/// "tracing", "synchronous", "checked", "waits", "rebuilds", "reserves", "weights", "faults". False
-/// if it changes nothing.
+/// "tracing", "synchronous", "checked", "waits", "rebuilds", "reserves", "weights", "sizes",
+/// "faults". False if it changes nothing.
 bool reduce(Case& which, std::string_view word);
 
 /// Words that may make the case smaller, those that take most away first.

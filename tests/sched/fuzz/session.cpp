@@ -142,8 +142,7 @@ public:
     ~Session() {
         if (scheduler() == nullptr) return;
         ggml_backend_sched_synchronize(scheduler());
-        heddle_sched_counts counts{};
-        heddle_sched_get_counts(scheduler(), &counts, sizeof counts);
+        const heddle_sched_counts counts = counted();
         work_.runs += counts.runs, work_.reused += counts.reused;
         work_.copies += counts.copies_made, work_.skipped += counts.copies_skipped;
     }
@@ -177,6 +176,11 @@ private:
     };
 
     ggml_backend_sched_t scheduler() const { return machine_.scheduler(); }
+    heddle_sched_counts counted() const {
+        heddle_sched_counts counts{};
+        heddle_sched_get_counts(scheduler(), &counts, sizeof counts);
+        return counts;
+    }
     Pair& pair(int graph) { return graphs_[static_cast<std::size_t>(graph)]; }
 
     std::string take(const Run& run) {
@@ -185,8 +189,9 @@ private:
             scheduled_.fill_weights(run.graph, run.seed);
             plain_.fill_weights(run.graph, run.seed);
         }
-        if (run.rebuild || graph.scheduled == nullptr) {
-            if (!rebuild(run.graph)) return text("cannot be built: ", heddle_last_error());
+        if (run.rebuild || graph.scheduled == nullptr || graph.scheduled->size != run.size) {
+            if (!rebuild(run.graph, run.size))
+                return text("cannot be built: ", heddle_last_error());
         }
         if (graph.scheduled->graph->n_nodes == 0) return {};
         if (run.fault.kind != Fault::Kind::none) {
@@ -247,12 +252,12 @@ private:
         return false;
     }
 
-    bool rebuild(int number) {
+    bool rebuild(int number, int size) {
         Pair& graph = pair(number);
         // Devices may still be at work on the last one.
         if (graph.scheduled != nullptr) retired_.push_back(std::move(graph.scheduled));
-        graph.scheduled = scheduled_.build(number);
-        graph.plain = plain_.build(number);
+        graph.scheduled = scheduled_.build(number, size);
+        graph.plain = plain_.build(number, size);
         if (graph.scheduled == nullptr || graph.plain == nullptr) return false;
         graph.plain_memory.reset(ggml_backend_alloc_ctx_tensors_from_buft(
             graph.plain->context.get(), ggml_backend_cpu_buffer_type()));
@@ -269,9 +274,12 @@ private:
             }
         }
         pin(build);
+        const std::uint64_t reused = counted().reused;
         if (!ggml_backend_sched_alloc_graph(scheduler(), build.graph)) {
             return text("not allocated: ", heddle_last_error());
         }
+        if (counted().reused > reused && build.size != planned_size_) ++work_.resized;
+        planned_size_ = build.size;
         allocated_ = &build;
         work_.splits += static_cast<std::uint64_t>(ggml_backend_sched_get_n_splits(scheduler()));
         return {};
@@ -341,7 +349,8 @@ private:
     std::vector<Pair> graphs_;
     std::vector<std::unique_ptr<Build>> retired_;  ///< until nothing is under way
     const Build* allocated_ = nullptr;
-    bool idle_ = true;  ///< nothing is under way
+    int planned_size_ = 0;  ///< of the graph that was allocated last
+    bool idle_ = true;      ///< nothing is under way
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ bool is_kept(Leaf::Kind kind) {
     return kind == Leaf::Kind::weight || kind == Leaf::Kind::state || kind == Leaf::Kind::given;
 }
 
-Tensor* new_leaf(ggml_context* context, const Leaf& leaf, const std::string& name) {
-    Tensor* made = ggml_new_tensor(context, leaf.type, 3, leaf.extent.data());
+Tensor* new_leaf(ggml_context* context, const Leaf& leaf, int size, const std::string& name) {
+    Tensor* made = ggml_new_tensor(context, leaf.type, 3, extent_in(leaf, size).data());
     ggml_set_name(made, name.c_str());
     if (leaf.kind == Leaf::Kind::input || leaf.kind == Leaf::Kind::ids ||
         leaf.kind == Leaf::Kind::given) {
@@ -100,7 +100,7 @@ Side::Side(const Case& which, std::function<ggml_backend_buffer_type_t(int)> mem
         for (std::size_t i = 0; i < leafs.size(); ++i) {
             if (!is_kept(leafs[i].kind)) continue;
             const Place place(static_cast<int>(g), static_cast<int>(i));
-            Tensor* made = new_leaf(context_.get(), leafs[i], text("k", g, ".", i));
+            Tensor* made = new_leaf(context_.get(), leafs[i], 0, text("k", g, ".", i));
             OwnedBuffer buffer(ggml_backend_buft_alloc_buffer(
                 memory_(leafs[i].device),
                 ggml_backend_buft_get_alloc_size(memory_(leafs[i].device), made)));
@@ -125,9 +125,10 @@ std::vector<Tensor*> Side::kept(int graph) const {
     return tensors;
 }
 
-std::unique_ptr<Build> Side::build(int graph) {
+std::unique_ptr<Build> Side::build(int graph, int size) {
     const Recipe& recipe = case_.graphs[static_cast<std::size_t>(graph)];
     auto made = std::make_unique<Build>();
+    made->size = size;
     made->context = make_context(ggml_graph_overhead_custom(kTensors, false));
     ggml_context* context = made->context.get();
     made->graph = ggml_new_graph_custom(context, kTensors, false);
@@ -138,7 +139,7 @@ std::unique_ptr<Build> Side::build(int graph) {
         const Leaf& leaf = recipe.leafs[i];
         const auto found = kept_.find({graph, static_cast<int>(i)});
         Tensor* tensor =
-            found != kept_.end() ? found->second : new_leaf(context, leaf, text("x", i));
+            found != kept_.end() ? found->second : new_leaf(context, leaf, size, text("x", i));
         const bool stays = leaf.kind == Leaf::Kind::weight || leaf.kind == Leaf::Kind::state;
         if (!stays) made->fresh.emplace_back(&leaf, tensor);
         values.push_back(tensor);
@@ -167,7 +168,7 @@ Tensor* Side::take_step(int graph, int number, std::span<Tensor* const> values, 
     const OpRule& rule = ops()[static_cast<std::size_t>(step.op)];
     // What another library computes differs in the last bits.
     if (!step.is_dropped && !(rule.jumps && case_.rounds)) {
-        Dice dice(step.seed);
+        Dice dice(step.seed + (rule.slides ? static_cast<std::uint32_t>(build.size) : 0U));
         made = rule.build(context, operands, dice);
     }
     const bool fits = made != nullptr && made != first && ggml_nelements(made) <= kLargest &&
@@ -195,12 +196,12 @@ Tensor* Side::take_step(int graph, int number, std::span<Tensor* const> values, 
     return made;
 }
 
-/// The result of a step lies in the same memory in every build.
+/// The result of a step lies in the same memory in every build, unless it outgrows that.
 void Side::give_memory(Tensor* tensor, ggml_backend_buffer_type_t type, Place place) {
     ggml_backend_buffer_t& buffer = places_of_steps_[place];
-    if (buffer == nullptr) {
-        buffers_.emplace_back(
-            ggml_backend_buft_alloc_buffer(type, ggml_backend_buft_get_alloc_size(type, tensor)));
+    const std::size_t size = ggml_backend_buft_get_alloc_size(type, tensor);
+    if (buffer == nullptr || ggml_backend_buffer_get_size(buffer) < size) {
+        buffers_.emplace_back(ggml_backend_buft_alloc_buffer(type, size));
         buffer = buffers_.back().get();
     }
     if (buffer != nullptr) {

@@ -11,6 +11,7 @@ namespace heddle::fuzz {
 
 /// A graph built from a recipe.
 struct Build {
+    int size = 0;  ///< below kSizes
     OwnedContext context;
     Graph* graph = nullptr;
     std::vector<std::pair<const Leaf*, Tensor*>> fresh;  ///< leafs that are filled for each run
@@ -25,8 +26,8 @@ public:
     /// `memory` says where tensors of a device go.
     Side(const Case& which, std::function<ggml_backend_buffer_type_t(int device)> memory);
 
-    /// Null if there was no room.
-    std::unique_ptr<Build> build(int graph);
+    /// The graph in one of its sizes. Null if there was no room.
+    std::unique_ptr<Build> build(int graph, int size);
 
     /// Writes what changes with each run. Memory of the tensors' own is left alone unless `all`.
     void fill_inputs(Build& build, std::uint32_t seed, bool all);
