@@ -45,7 +45,15 @@ std::string shortened(std::string_view name) {
     return plain;
 }
 
-/// The function at an offset of a file, by its table of symbols.
+/// In base 16 with the digits a to p: causes are told apart by letters alone.
+std::string in_letters(std::uintptr_t number) {
+    std::string letters;
+    for (; number != 0; number /= 16) letters.insert(letters.begin(), char('a' + number % 16));
+    return letters;
+}
+
+/// The function at an offset of a file, by its table of symbols; where that cannot be read, the
+/// file and the offset.
 std::string look_up(const char* file, std::uintptr_t offset) {
     char command[600];
     std::snprintf(command, sizeof command, "addr2line -Cfe '%s' 0x%zx 2>/dev/null", file, offset);
@@ -55,7 +63,7 @@ std::string look_up(const char* file, std::uintptr_t offset) {
     if (answer != nullptr) pclose(answer);
     line[std::strcspn(line, "\n")] = 0;
     if (read && line[0] != '?' && line[0] != 0) return shortened(line);
-    return text(file_of(file), "+", offset);
+    return text(file_of(file), "+", in_letters(offset));
 }
 
 /// Names of functions, innermost first, at most `most`.

@@ -1,11 +1,15 @@
 // campaign: random cases through every door of the library, in children that may crash.
 //
-//   campaign --hours H | --cases N     for H hours, or N cases of each door (1000)
+//   campaign --hours H                 for H hours
+//            --cases N DOOR=N...       so many cases of each door, or of this one, at most (1000
+//                                      without --hours)
 //            --jobs J                  so many processes at a time (one for each core)
 //            --seed S                  the seed of the first case (1)
 //            --door NAME...            only these doors
 //            --devices CPU,sim,CUDA0   what graphs run on
 //            --program PATH            the program whose commands are tried (that of the build)
+//            --data DIR                tests/data, if it is elsewhere than when this was built
+//            --plugins DIR             the plug-ins for tests, likewise
 //            --out DIR                 where findings go (campaign-findings)
 //            --json                    the report for programs
 //   campaign --replay PATH...          findings again; folders stand for the cases in them
@@ -17,9 +21,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "case_file.hpp"
@@ -34,6 +41,8 @@ Settings& settings() {
     static Settings all = [] {
         Settings usual;
         usual.program = HEDDLE_PROGRAM;
+        usual.data = HEDDLE_TEST_DATA;
+        usual.plugins = HEDDLE_TEST_PLUGINS;
         return usual;
     }();
     return all;
@@ -45,6 +54,8 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
     Plan plan;
+    std::optional<std::uint64_t> cases;               ///< of each door
+    std::map<const Door*, std::uint64_t> cases_of{};  ///< of some, instead
     bool json = false;
     std::vector<std::filesystem::path> replays;
 };
@@ -82,6 +93,37 @@ Result<> add_doors(Plan& plan, std::span<char*> names) {
     return ok();
 }
 
+/// "1000", or "files=1000" for one door.
+Result<> limit_cases(Options& options, std::span<char*> words) {
+    for (const std::string_view word : words) {
+        const std::size_t equals = word.find('=');
+        const bool is_of_one = equals != word.npos;
+        const std::string_view digits = word.substr(is_of_one ? equals + 1 : 0);
+        std::uint64_t count = 0;
+        const auto [end, error] =
+            std::from_chars(digits.data(), digits.data() + digits.size(), count);
+        if (error != std::errc{} || end != digits.data() + digits.size()) {
+            return invalid("'", word, "' is no number of cases, nor DOOR=NUMBER");
+        }
+        if (!is_of_one) {
+            options.cases = count;
+            continue;
+        }
+        const Door* const door = find_door(word.substr(0, equals));
+        if (door == nullptr) return invalid("there is no door '", word.substr(0, equals), "'");
+        options.cases_of[door] = count;
+    }
+    return ok();
+}
+
+/// The paths and names that doors are told.
+std::string* setting(std::string_view option) {
+    if (option == "--program") return &settings().program;
+    if (option == "--data") return &settings().data;
+    if (option == "--plugins") return &settings().plugins;
+    return nullptr;
+}
+
 /// Sets what one option says.
 Result<> set(Options& options, std::string_view option, std::span<char*> words) {
     Plan& plan = options.plan;
@@ -92,21 +134,19 @@ Result<> set(Options& options, std::string_view option, std::span<char*> words) 
     if (words.empty()) return invalid("'", option, "' is no option, or wants a value");
     const char* value = words[0];
     if (option == "--door") return add_doors(plan, words);
-    if (option == "--replay") {
+    if (option == "--cases") return limit_cases(options, words);
+    if (std::string* const text = setting(option); text != nullptr) {
+        *text = value;
+    } else if (option == "--replay") {
         options.replays.assign(words.begin(), words.end());
     } else if (option == "--hours") {
         plan.end = Clock::now() + std::chrono::milliseconds(std::int64_t(std::atof(value) * 3.6e6));
-        plan.cases = UINT64_MAX;
-    } else if (option == "--cases") {
-        plan.cases = std::strtoull(value, nullptr, 10);
     } else if (option == "--jobs") {
         plan.jobs = std::max(1, std::atoi(value));
     } else if (option == "--seed") {
         plan.first_seed = std::strtoull(value, nullptr, 10);
     } else if (option == "--devices") {
         settings().devices = parts_of(value);
-    } else if (option == "--program") {
-        settings().program = value;
     } else if (option == "--out") {
         plan.out = value;
     } else {
@@ -117,7 +157,6 @@ Result<> set(Options& options, std::string_view option, std::span<char*> words) 
 
 Result<Options> parse(std::span<char*> arguments) {
     Options options;
-    options.plan.cases = 1000;
     options.plan.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     options.plan.out = "campaign-findings";
     for (std::size_t i = 1; i < arguments.size();) {
@@ -127,6 +166,14 @@ Result<Options> parse(std::span<char*> arguments) {
     }
     if (options.plan.doors.empty()) {
         for (const Door& door : doors()) options.plan.doors.push_back(&door);
+    }
+    const bool ends_by_itself = options.plan.end != Clock::time_point::max();
+    for (const Door* door : options.plan.doors) {
+        const auto own = options.cases_of.find(door);
+        options.plan.cases.push_back(own != options.cases_of.end() ? own->second
+                                     : options.cases               ? *options.cases
+                                     : ends_by_itself              ? UINT64_MAX
+                                                                   : 1000);
     }
     return options;
 }

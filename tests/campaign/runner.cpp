@@ -55,8 +55,8 @@ public:
 private:
     bool has_work() const {
         if (Clock::now() >= plan_.end) return false;
-        for (const Tally& tally : tallies_) {
-            if (tally.next < plan_.cases) return true;
+        for (std::size_t door = 0; door < tallies_.size(); ++door) {
+            if (tallies_[door].next < plan_.cases[door]) return true;
         }
         return false;
     }
@@ -64,8 +64,9 @@ private:
     void take_turn(std::size_t number) {
         const Door& door = *plan_.doors[number];
         Tally& tally = tallies_[number];
-        const Slice slice{plan_.first_seed, plan_.cases, std::min(plan_.end, Clock::now() + kTurn)};
-        while (Clock::now() < slice.end && tally.next < plan_.cases) {
+        const Slice slice{plan_.first_seed, plan_.cases[number],
+                          std::min(plan_.end, Clock::now() + kTurn)};
+        while (Clock::now() < slice.end && tally.next < slice.cases) {
             auto failure = worker_.run(door, slice, tally);
             if (!failure) break;
             record(door, tally, *failure);

@@ -11,7 +11,7 @@ namespace heddle::campaign {
 struct Plan {
     std::vector<const Door*> doors;
     std::uint64_t first_seed = 1;
-    std::uint64_t cases = UINT64_MAX;  ///< of each door
+    std::vector<std::uint64_t> cases;  ///< of each door, at most
     std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
     int jobs = 1;
     std::filesystem::path out;  ///< folder of the findings

@@ -11,6 +11,8 @@ struct Settings {
     std::vector<std::string> devices{"CPU", "sim"};
     /// The program `heddle` whose commands are tried.
     std::string program;
+    /// The folder tests/data, and that of the plug-ins made for tests.
+    std::string data, plugins;
 
     /// Where measured costs of devices are kept for the next process; empty: nowhere.
     std::string cost_file;

@@ -91,7 +91,7 @@ void limit(__rlimit_resource which, rlim_t most) {
 void limit_resources() {
     limit(RLIMIT_CORE, 0);
 #ifndef HEDDLE_CAMPAIGN_SANITIZED
-    constexpr rlim_t kMostMemory = rlim_t{6} << 30;
+    constexpr rlim_t kMostMemory = rlim_t{3} << 30;  // and many run at a time
     // A driver maps the memory of all its devices.
     if (settings().others().empty()) limit(RLIMIT_AS, kMostMemory);
 #endif

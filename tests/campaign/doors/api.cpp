@@ -63,6 +63,8 @@ constexpr std::string_view kCommon[] = {
     "ggml_backend_cpu_set_threadpool",
     "ggml_threadpool_pause",
     "ggml_threadpool_resume",
+    "wrapped::outgrow_allocator",
+    "wrapped::outgrow_scheduler",
     "wrapped::graph_plan",
     "wrapped::graph_copy",
     "wrapped::plugin",

@@ -63,6 +63,8 @@ constexpr ApiFunction kFunctions[] = {
 #include "api_function_table.inc"
     HEDDLE_FUNCTION(wrapped::graph_plan, "backend", "cgraph"),
     HEDDLE_FUNCTION(wrapped::graph_copy, "backend", "graph"),
+    HEDDLE_FUNCTION(wrapped::outgrow_allocator, "galloc", "graph", "size"),
+    HEDDLE_FUNCTION(wrapped::outgrow_scheduler, "sched", "graph", "size"),
     HEDDLE_FUNCTION(wrapped::compute_with_plan, "cgraph", "n_threads", "threadpool"),
     HEDDLE_FUNCTION(wrapped::hash_set, "size"),
     HEDDLE_FUNCTION(wrapped::aligned_memory, "size"),

@@ -49,7 +49,10 @@ std::vector<ggml_backend_dev_t> make_devices() {
 
 }  // namespace
 
-ApiWorld::ApiWorld() { devices(); }
+ApiWorld::ApiWorld() {
+    devices();
+    std::fill_n(scratch(), kScratchSize, std::byte{0});  // of the case before
+}
 
 std::span<const ggml_backend_dev_t> ApiWorld::devices() const {
     static const std::vector<ggml_backend_dev_t> all = make_devices();

@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 #include "ggml-opt.h"
 #include "gguf.h"
+#include "tests/campaign/settings.hpp"
 
 namespace heddle::campaign::wrapped {
 
@@ -24,6 +26,39 @@ inline void graph_plan(ggml_backend_t backend, ggml_cgraph* cgraph) {
 
 inline void graph_copy(ggml_backend_t backend, ggml_cgraph* graph) {
     ggml_backend_graph_copy_free(ggml_backend_graph_copy(backend, graph));
+}
+
+/// Hands a graph to `take` that needs more memory than most that are made here, the more the higher
+/// `size` is. It is gone afterwards.
+template <class Take>
+void with_large_graph(int size, const Take& take) {
+    constexpr std::size_t kNodes = 8;
+    ggml_context* context = ggml_init(
+        {.mem_size = kNodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(kNodes, false),
+         .mem_buffer = nullptr,
+         .no_alloc = true});
+    ggml_cgraph* graph = ggml_new_graph_custom(context, kNodes, false);
+    const int doublings = 12 + 2 * (size < 0 ? 0 : size > 4 ? 4 : size);
+    ggml_tensor* x = ggml_new_tensor_1d(context, GGML_TYPE_F32, std::int64_t{1} << doublings);
+    ggml_build_forward_expand(graph, ggml_sqr(context, x));
+    take(graph);
+    ggml_free(context);
+}
+
+/// Tensors of `graph` get memory that is given up for a larger one: they stay, and know it.
+inline void outgrow_allocator(ggml_gallocr_t galloc, ggml_cgraph* graph, int size) {
+    ggml_gallocr_alloc_graph(galloc, graph);
+    with_large_graph(size, [&](ggml_cgraph* large) { ggml_gallocr_alloc_graph(galloc, large); });
+}
+
+inline void outgrow_scheduler(ggml_backend_sched_t sched, ggml_cgraph* graph, int size) {
+    ggml_backend_sched_reset(sched);
+    ggml_backend_sched_alloc_graph(sched, graph);
+    ggml_backend_sched_reset(sched);
+    with_large_graph(size, [&](ggml_cgraph* large) {
+        ggml_backend_sched_alloc_graph(sched, large);
+        ggml_backend_sched_reset(sched);
+    });
 }
 
 inline ggml_status compute_with_plan(ggml_cgraph* cgraph, int n_threads,
@@ -79,7 +114,7 @@ inline void plugin(int which, const char* params) {
                                              "throwing",   "null_init", "no_count",    "unnamed",
                                              "half_table", "liar",      "many",        "no_such"};
     const std::string name = kNames[static_cast<unsigned>(which) % std::size(kNames)];
-    const std::string path = HEDDLE_TEST_PLUGINS "/" + name + ".so";
+    const std::string path = settings().plugins + "/" + name + ".so";
     const ggml_backend_reg_t loaded = ggml_backend_load(path.c_str());
     if (loaded == nullptr) return;
     for (std::size_t i = 0; i < 2; ++i) {

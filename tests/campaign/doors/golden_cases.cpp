@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "tests/campaign/settings.hpp"
+
 namespace heddle::campaign {
 namespace {
 
@@ -10,8 +12,8 @@ namespace {
 class GoldenFiles {
 public:
     GoldenFiles() {
-        auto paths = golden::list_case_files(HEDDLE_TEST_DATA "/golden");
-        if (!paths) std::abort();  // not where it was when this program was built
+        auto paths = golden::list_case_files(settings().data + "/golden");
+        if (!paths) std::abort();  // not where it was when this program was built, see --data
         for (const std::string& path : *paths) {
             // Whole graphs have no node to begin with.
             if (path.find("/graph_") == path.npos) paths_.push_back(path);

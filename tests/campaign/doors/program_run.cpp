@@ -49,6 +49,10 @@ void redirect(const std::string& path, int flags, int to) {
     _exit(127);
 }
 
+/// For a program that was interrupted: threads that wait for each other take long where every core
+/// has other work.
+constexpr std::chrono::seconds kMostToEnd{30};
+
 /// Waits until `end` for the child; true if it is gone.
 bool is_gone(pid_t child, Clock::time_point end, int& status) {
     auto pause = std::chrono::microseconds(500);
@@ -76,7 +80,7 @@ ProgramOutcome run_program(const std::string& program, const ProgramRun& run) {
     if (!is_gone(child, Clock::now() + std::chrono::seconds(run.seconds), status)) {
         outcome.was_stopped = true;
         kill(child, SIGINT);
-        if (!is_gone(child, Clock::now() + std::chrono::seconds(5), status)) {
+        if (!is_gone(child, Clock::now() + kMostToEnd, status)) {
             outcome.hung = true;
             kill(child, SIGKILL);
             waitpid(child, &status, 0);
