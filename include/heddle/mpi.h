@@ -21,6 +21,10 @@ struct heddle_mpi_worker {
     size_t n_devices;
     int n_threads;   ///< of CPU devices; 0: one for each core
     bool is_chosen;  ///< the devices were named: all are shown, also on the program's own machine
+    /// Folders whose files it may read for the program; none: model files of its user or root.
+    const char* const* folders;
+    size_t n_folders;
+    const size_t* budgets;  ///< bytes of each device that the program may take, 0: all; or NULL
 };
 
 /// Function "heddle_mpi_serve" of the registration: takes part in the MPI job of this process as a

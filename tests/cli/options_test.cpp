@@ -64,9 +64,13 @@ TEST_F(Options, NamesThatWereMeantOtherwiseAreGuessed) {
     EXPECT_THAT(refusal({"verify", "--op", "MUL_MATT"}), HasSubstr("did you mean 'MUL_MAT'?"));
     EXPECT_THAT(refusal({"verify", "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
     EXPECT_THAT(refusal({"run", model_, "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
+    EXPECT_THAT(refusal({"run", model_, "-p", "a", "-d", "siim"}), HasSubstr("mean 'sim'?"));
     const std::string out = directory_.path("out.gguf");
     EXPECT_THAT(refusal({"quantize", model_, out, "Q4_O"}), HasSubstr("did you mean 'q4_0'?"));
     EXPECT_THAT(refusal({"quantize", model_, out, "Q4-K-M"}), HasSubstr("did you mean 'Q4_K_M'?"));
+    EXPECT_THAT(refusal({"quantize", model_, out, "Q4KM"}), HasSubstr("did you mean 'Q4_K_M'?"));
+    EXPECT_THAT(refusal({"bench", "ops", "mul-mat"}), HasSubstr("did you mean 'MUL_MAT'?"));
+    EXPECT_LT(refusal({"bench", "ops", "FLOB"}).size(), 120u);
     EXPECT_THAT(refusal({"bench", "ops", "--type", "Q4_O"}), HasSubstr("did you mean 'q4_0'?"));
     EXPECT_THAT(refusal({"bench", "--quikc"}), HasSubstr("did you mean '--quick'?"));
 }
@@ -206,6 +210,11 @@ TEST_F(Options, QuantizeChoosesForEmbeddingAndOutput) {
     }
     EXPECT_EQ(parsed({"inspect", out})["metadata"]["general.file_type"], 15);
     EXPECT_EQ(types({"Q5_K_M"})["blk.1.attn_v.weight"], "q5_K");
+    EXPECT_EQ(types({"Q3_K_M"})["blk.0.attn_v.weight"], "q5_K");
+    found = types({"Q4_K_S"});
+    EXPECT_EQ(found["blk.0.attn_v.weight"], "q4_K");
+    EXPECT_EQ(found["output.weight"], "q6_K");
+    EXPECT_EQ(parsed({"inspect", out})["metadata"]["general.file_type"], 14);
 }
 
 TEST_F(Options, AMixtureRuns) {

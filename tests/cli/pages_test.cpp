@@ -46,6 +46,10 @@ TEST(Completion, BashOffersCommandsOptionsAndChoices) {
     EXPECT_EQ(completed("explain x --html as"), "ask\n");
     EXPECT_EQ(completed("verify --on C"), "CPU\n");
     EXPECT_EQ(completed("completion z"), "zsh\n");
+    EXPECT_EQ(completed("verify --op MUL_MAT_"), "MUL_MAT_ID\n");
+    EXPECT_EQ(completed("bench ops SOFT_MAX_B"), "SOFT_MAX_BACK\n");
+    EXPECT_EQ(completed("quantize a b Q4_K"), "Q4_K_S Q4_K_M\n");
+    EXPECT_EQ(completed("quantize a b Q8_0 --output-tensor-type bf"), "bf16\n");
     EXPECT_EQ(completed("inspect as"), "ask\n") << "a file of the directory";
     EXPECT_THAT(completed("''"), HasSubstr("verify"));
 }

@@ -127,6 +127,7 @@ Outcome heddle_on_screen(const std::vector<std::string>& arguments) {
     Outcome outcome = outcome_of(arguments, directory.path("in"), directory, [&] {
         dup2(terminal.program(), STDOUT_FILENO);
         dup2(terminal.program(), STDERR_FILENO);
+        setenv("TERM", "xterm", 1);
     });
     reader.request_stop();
     reader.join();

@@ -28,6 +28,7 @@ TEST_F(Scripts, AreToldWhyATextEndedAndHowItWasMade) {
     EXPECT_EQ(all["finish"], "length");
     EXPECT_EQ(all["sampling"]["seed"], 9);
     EXPECT_EQ(all["sampling"]["top_k"], 40);
+    EXPECT_EQ(all["sampling"]["top_p"], 0.95) << "as it is typed";
     EXPECT_GT(all["load_s"].get<double>(), 0);
     EXPECT_GT(all["first_token_s"].get<double>(), 0);
     const auto finish = [&](std::vector<std::string> more) {

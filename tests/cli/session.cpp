@@ -42,7 +42,7 @@ constexpr auto kPatience = std::chrono::seconds(60);
 }  // namespace
 
 Session::Session(const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& environment)
+                 const std::vector<std::string>& environment, unsigned short columns)
     : terminal_(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
     if (terminal_ < 0 || grantpt(terminal_) != 0 || unlockpt(terminal_) != 0) {
         ADD_FAILURE() << "no terminal can be had";
@@ -50,7 +50,7 @@ Session::Session(const std::vector<std::string>& arguments,
     }
     const std::string name = ptsname(terminal_);
     winsize size{};
-    size.ws_col = 80;
+    size.ws_col = columns;
     size.ws_row = 24;
     ioctl(terminal_, TIOCSWINSZ, &size);
     child_ = fork();
@@ -91,6 +91,21 @@ bool Session::sees(const std::string& text) {
     }
     ADD_FAILURE() << "'" << text << "' was not seen; on the screen is\n" << screen_;
     return false;
+}
+
+bool Session::has_ended() const {
+    siginfo_t info{};
+    return child_ <= 0 ||
+           (waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            info.si_pid != 0);
+}
+
+int Session::leave() {
+    for (int i = 0; i < 50 && !has_ended(); ++i) {
+        press_ctrl_d();
+        for (int k = 0; k < 20 && !has_ended(); ++k) look(50);
+    }
+    return status();
 }
 
 int Session::status() {

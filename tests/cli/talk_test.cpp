@@ -74,8 +74,7 @@ TEST_F(Talk, WithoutAPromptAtATerminalItIsAConversation) {
     session.type("hello\r");
     ASSERT_TRUE(session.sees("[stopped after 4 tokens; -n for more]"));
     ASSERT_TRUE(session.sees("> "));
-    session.press_ctrl_d();
-    EXPECT_EQ(session.status(), 0);
+    EXPECT_EQ(session.leave(), 0);
     EXPECT_THAT(session.screen(), HasSubstr("prefill"));
 }
 
@@ -100,8 +99,7 @@ TEST_F(Talk, HistoryIsKeptForTheNextTime) {
         session.type("/system Be kind.\r");
         ASSERT_TRUE(session.sees("[system message: Be kind.]"));
         ASSERT_TRUE(session.sees("> "));
-        session.press_ctrl_d();
-        EXPECT_EQ(session.status(), 0);
+        EXPECT_EQ(session.leave(), 0);
     }
     Session session(talking(chat_model_), {kept});
     ASSERT_TRUE(session.sees("> "));
@@ -118,12 +116,34 @@ TEST_F(Talk, CtrlCStopsTheAnswerAndThenLeaves) {
     session.press_ctrl_c();
     ASSERT_TRUE(session.sees("[stopped]"));
     ASSERT_TRUE(session.sees("> "));
-    session.type("/help\r");
-    ASSERT_TRUE(session.sees("/clear"));
-    ASSERT_TRUE(session.sees("> "));
     session.press_ctrl_c();
     EXPECT_EQ(session.status(), 0);
     EXPECT_THAT(session.screen(), HasSubstr("prefill")) << "the closing line comes all the same";
+}
+
+TEST_F(Talk, OneCtrlCAtThePromptDropsTheLineOnly) {
+    for (const char* terminal : {"TERM=xterm", "TERM=dumb"}) {
+        Session session(talking(chat_model_), {terminal});
+        ASSERT_TRUE(session.sees("> "));
+        session.type("half a li");
+        ASSERT_TRUE(session.sees("half a li"));
+        session.press_ctrl_c();
+        ASSERT_TRUE(session.sees("[Ctrl-C once more leaves]"));
+        ASSERT_TRUE(session.sees("> "));
+        session.type("/system\r");
+        ASSERT_TRUE(session.sees("[system message: none]")) << "nothing is left of the line";
+        ASSERT_TRUE(session.sees("> "));
+        session.type("/save ~/saved\r");  // which changes nothing of this
+        ASSERT_TRUE(session.sees("[saved: ~/saved]"));
+        ASSERT_TRUE(session.sees("> "));
+        session.type("\"\"\"one\r");
+        ASSERT_TRUE(session.sees(". "));
+        session.press_ctrl_c();
+        ASSERT_TRUE(session.sees("[Ctrl-C once more leaves]")) << "the line before was one between";
+        ASSERT_TRUE(session.sees("> ")) << "a message of several lines is dropped as a whole";
+        session.press_ctrl_c();
+        EXPECT_EQ(session.status(), 0) << terminal;
+    }
 }
 
 TEST_F(Talk, CtrlCEndsATextWithItsClosingLine) {
@@ -185,6 +205,27 @@ TEST_F(Talk, AnAnswerHasNoSilentLimit) {
     EXPECT_THAT(outcome.err, HasSubstr("the context of 64 tokens is full"));
     const Outcome text = heddle({"run", text_model_, "-p", "a", "-n", "5", "--temperature", "0"});
     EXPECT_THAT(text.err, HasSubstr("; stopped after 5 tokens (-n); "));
+}
+
+TEST_F(Talk, ATextDoesNotEndInHalfACharacter) {
+    int cut = 0;
+    for (int seed = 0; seed < 40; ++seed) {
+        std::vector<std::string> words{"run", text_model_,     "-p", "a", "-n",
+                                       "2",   "--temperature", "9"};
+        words.insert(words.end(), {"--top-k", "0", "--top-p", "1", "--min-p", "0", "-q"});
+        words.insert(words.end(), {"--seed", std::to_string(seed)});
+        auto as_json = words;
+        as_json.emplace_back("--json");
+        const json ids = json::parse(heddle(as_json).out)["ids"];
+        // Tokens are bytes behind three others; 0xC2 to 0xF4 begin a character of several.
+        const int last = ids.empty() ? 0 : ids.back().get<int>() - 3;
+        if (last < 0xC2 || last > 0xF4) continue;
+        ++cut;
+        const std::string text = heddle(words).out;
+        ASSERT_GE(text.size(), 2u);
+        EXPECT_NE(static_cast<unsigned char>(text[text.size() - 2]), last) << seed;
+    }
+    EXPECT_GT(cut, 0) << "nothing was tried";
 }
 
 TEST_F(Talk, StopsBeforeWordsThatAreNamed) {

@@ -54,9 +54,15 @@ TEST(Usage, NumbersOutOfRangeAreToldTheRange) {
 
 TEST(Usage, WordsTooManyAndTooFewAreNamed) {
     EXPECT_THAT(refusal({"inspect", "a.gguf", "b.gguf"}),
-                HasSubstr("'b.gguf' is one word too many"));
+                HasSubstr("'b.gguf' is one word too many; quote what belongs together"));
     EXPECT_THAT(refusal({"inspect"}), HasSubstr("model is required"));
     EXPECT_THAT(refusal({"bench"}), HasSubstr("a command is missing"));
+}
+
+TEST(Usage, WhatIsSaidAgainCounts) {
+    EXPECT_THAT(refusal({"run", "m.gguf", "-n", "5", "-n", "-1"}), HasSubstr("'-1' is no whole"));
+    EXPECT_EQ(heddle({"run", "nowhere.gguf", "--temperature", "1", "--temperature", "0"}).status,
+              1);
 }
 
 TEST(Usage, ValuesMayLookLikeOptions) {
@@ -124,7 +130,7 @@ TEST(Help, IsGivenByTheCommandHelpToo) {
 
 TEST(Help, HasGroupsDefaultsAndExamples) {
     const std::string text = heddle({"run", "--help"}).out;
-    EXPECT_THAT(text, HasSubstr("\nUsage: heddle run MODEL [options]\n"));
+    EXPECT_THAT(text, HasSubstr("\nUsage: heddle run MODEL [PROMPT] [options]\n"));
     for (const char* group : {"\nText:\n", "\nSampling:\n", "\nDevices:\n", "\nOutput:\n"}) {
         EXPECT_THAT(text, HasSubstr(group));
     }
@@ -134,29 +140,36 @@ TEST(Help, HasGroupsDefaultsAndExamples) {
     EXPECT_THAT(text, Not(HasSubstr("Needs:")));
 }
 
+/// The command and all that the help lists below it.
+std::vector<std::vector<std::string>> commands_below(const std::vector<std::string>& command) {
+    std::vector<std::vector<std::string>> all{command};
+    std::vector<std::string> words = command;
+    words.emplace_back("--help");
+    const std::string text = heddle(words).out;
+    const std::size_t at = text.find("\nCommands:\n");
+    if (at == std::string::npos) return all;
+    std::istringstream lines(text.substr(at + 11, text.find("\n\n", at + 11) - at - 11));
+    for (std::string line; std::getline(lines, line);) {
+        if (line.size() < 3 || line[2] == ' ') continue;  // a description goes on
+        std::vector<std::string> inner = command;
+        inner.push_back(line.substr(2, line.find(' ', 2) - 2));
+        for (auto& each : commands_below(inner)) all.push_back(std::move(each));
+    }
+    return all;
+}
+
 TEST(Help, OfEveryCommandHasTwoExamplesAndFitsATerminal) {
-    for (const std::vector<std::string>& command :
-         std::vector<std::vector<std::string>>{{},
-                                               {"run"},
-                                               {"explain"},
-                                               {"devices"},
-                                               {"inspect"},
-                                               {"quantize"},
-                                               {"verify"},
-                                               {"bench"},
-                                               {"bench", "ceilings"},
-                                               {"bench", "ops"},
-                                               {"bench", "model"},
-                                               {"bench", "sched"},
-                                               {"bench", "compare"},
-                                               {"completion"}}) {
+    const auto commands = commands_below({});
+    EXPECT_GE(commands.size(), 17u) << testing::PrintToString(commands);
+    for (const std::vector<std::string>& command : commands) {
         std::vector<std::string> words = command;
         words.emplace_back("--help");
         const std::string text = heddle(words).out;
         const std::size_t at = text.find("\nExamples:\n");
         ASSERT_NE(at, std::string::npos) << text;
         const std::string examples = text.substr(at);
-        EXPECT_THAT(examples, ContainsRegex("\n  heddle [^\n]+\n      [^\n]+\n  heddle ")) << text;
+        EXPECT_THAT(examples, ContainsRegex("\n  [^ ][^\n]+\n      [^\n]+\n  [^ ][^\n]+\n      "))
+            << text;
         std::istringstream lines(text);
         for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 90u) << line;
     }

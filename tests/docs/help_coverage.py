@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""Checks that everything `--help` promises is used somewhere: by a test, or by a command of the documentation.
+"""Keeps what `--help` promises.
 
-    help_coverage.py HEDDLE SOURCE
+    help_coverage.py HEDDLE SOURCE BUILD
 
-Lists the options of every command of HEDDLE from its own help. An option of a command counts as used where a
-command of README or docs/ gives it, or a test of tests/ that is about the command does: a C++ test whose body or
-file names the command, or a script that does in the same line.
+Lists the options of every command of HEDDLE from its own help, and runs for each the command line that help_promises.py
+has for it. Fails where an option has none, where there is one for an option that is not there, and where the command does
+not do what the option says. Examples in the help must use options that exist; an option has one meaning in all commands.
 """
 
+import concurrent.futures
+import json
+import os
 import pathlib
 import re
 import shlex
+import shutil
+import signal
+import struct
 import subprocess
 import sys
 
+from help_promises import PROMISES, TALE
+
 OPTION = re.compile(r"^ +(?:(-[A-Za-z]), )?(?:(--[a-z][a-z-]*)|(-[A-Za-z])\b)")
-# Which command the files of tests are about that do not name it in each test.
-SUBJECTS = {"verify_test.cpp": "verify", "bench_test.cpp": "bench", "talk_test.cpp": "run", "models_test.cpp": "run"}
+TEMPLATE = "{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}"
 
 
 def help_of(program, words):
@@ -63,10 +70,13 @@ def wrong_examples(program, commands):
         text = help_of(program, command)
         for line in re.findall(r"^  heddle (.*)$", text.partition("\nExamples:\n")[2], re.MULTILINE):
             words = shlex.split(line)
+            if words[0].startswith("--"):  # an option for all commands, and its value
+                words = words[2:]
             own = [w for w in words[:2] if re.fullmatch("[a-z]+", w)]
             while own and tuple(own) not in commands:
                 own.pop()
-            known = {name for names in options_in(help_of(program, own)) for name in names}
+            texts = [help_of(program, own), help_of(program, [])]  # some options are for all commands
+            known = {name for text in texts for names in options_in(text) for name in names}
             yield from (f"heddle {line}: no option {w}" for w in words
                         if re.match("--?[a-z]", w) and w.split("=")[0] not in known and "|" not in line)
 
@@ -80,71 +90,107 @@ def promised(program, words=()):
         yield from promised(program, (*words, command))
 
 
-def documented(root):
-    """The words of each command that the documentation shows."""
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        for line in re.findall(r"^\$ (?:[A-Z_]+=\S+ )*(?:build/bin/)?heddle\b(.*)$", text, re.MULTILINE):
-            try:
-                yield shlex.split(line, comments=True)
-            except ValueError:
+def with_template(model, path):
+    """A copy of a model with a chat template. What is added is a multiple of the alignment, so that all else stays valid."""
+    data = pathlib.Path(model).read_bytes()
+    magic, version, tensors, entries = struct.unpack_from("<4sIQQ", data)
+    key, value = b"tokenizer.chat_template", TEMPLATE.encode()
+    value += b" " * (-(8 + len(key) + 4 + 8 + len(value)) % 32)
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
+    pathlib.Path(path).write_bytes(struct.pack("<4sIQQ", magic, version, tensors, entries + 1) + entry + data[24:])
+
+
+class Done:
+    """A command that was run."""
+
+    def __init__(self, runner, process, out, err):
+        self.runner, self.status, self.out, self.err = runner, process.returncode, out, err
+
+    def json(self):
+        return json.loads(self.out)
+
+    def other(self, words):
+        return self.runner.run(words)
+
+    def file(self, name):
+        return (self.runner.directory / name).read_text(encoding="utf-8")
+
+    def type_of(self, tensor):
+        tensors = self.runner.run(["inspect", "out.gguf", "--json"]).json()["tensors"]
+        return next(t["type"] for t in tensors if t["name"] == tensor)
+
+
+class Runner:
+    """Runs command lines in a directory of its own."""
+
+    def __init__(self, program, root, build, directory):
+        self.program, self.directory = program, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        model = root / "data/tales-7m-q8_0.gguf"
+        with_template(model, directory / "chat.gguf")
+        (directory / "prompt.txt").write_text(TALE + "\n", encoding="utf-8")
+        self.names = {"MODEL": str(model), "CHAT": str(directory / "chat.gguf"), "GOLDEN": str(root / "tests/data/golden"),
+                      "SIM": str(build / "lib/libggml-sim.so")}
+
+    def run(self, words, stdin="", stop_after=None):
+        words = [self.names.get(word, word) for word in words]
+        process = subprocess.Popen([self.program, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.directory,
+                                   env={**os.environ, "XDG_CACHE_HOME": str(self.directory / "cache")})
+        try:
+            out, err = process.communicate(stdin, timeout=stop_after or 120)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT if stop_after else signal.SIGKILL)
+            out, err = process.communicate(timeout=60)
+        return Done(self, process, out, err)
+
+    def problem(self, promise):
+        """Why the promise is not kept; nothing if it is."""
+        done = self.run(promise.words, promise.stdin, promise.stop_after)
+        if done.status != promise.status:
+            return f"ends with {done.status}, not {promise.status}: {done.err}"
+        try:
+            return None if promise.check(done) else f"does not do what its help says: {done.out}{done.err}"
+        except (ValueError, KeyError, StopIteration, OSError) as error:
+            return f"{type(error).__name__} {error}: {done.out[:500]}{done.err}"
+
+
+def unkept(program, root, build, options):
+    """A line for every option without a promise, promise without an option, and promise that is not kept."""
+    jobs = []
+    known = set()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number, (command, names) in enumerate(options):
+            entries = PROMISES.get(command, {})
+            key = next((name for name in names if name in entries), None)
+            known.add((command, key))
+            if "--help" in names:
+                continue  # of which the list was made
+            if key is None:
+                yield f"heddle {' '.join(command)}: help_promises.py has no entry for {', '.join(names)}"
                 continue
-
-
-def tests_in(root):
-    """(name of the file, text) of what may use an option: a C++ test, or a line of a script."""
-    for path in sorted((root / "tests").rglob("*_test.cpp")):
-        parts = re.split(r"^(?=TEST)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        yield from ((path.name, part) for part in parts[1:])
-    scripts = [*(root / "tests").rglob("*.py"), *(p for p in (root / "scripts").iterdir() if p.is_file())]
-    for path in sorted(scripts + [root / "tools/heddle/CMakeLists.txt"]):
-        if path == pathlib.Path(__file__).resolve():
-            continue
-        text = path.read_text(encoding="utf-8", errors="replace").replace("\\\n", " ")
-        yield from ((path.name, line) for line in text.split("\n"))
-
-
-def gives(words, names):
-    """Whether one of `names` is among the words, with or without a value behind it."""
-    for word in words:
-        for name in names:
-            if word == name or word.startswith(name + "="):
-                return True
-            if len(name) == 2 and re.fullmatch(re.escape(name) + r"\d+", word):
-                return True
-    return False
-
-
-def is_used(command, names, shown, tests):
-    if "--help" in names:
-        return True  # by this script
-    for words in shown:
-        if tuple(words[:len(command)]) == command and gives(words, names):
-            return True
-    last = command[-1] if command else ""
-    for file, text in tests:
-        named = f'"{last}"' in text if file.endswith(".cpp") else re.search(rf"\b{last}\b", text)
-        about = not last or named or (len(command) == 1 and SUBJECTS.get(file) == last)
-        if about and any(re.search(rf'(?<![\w-]){re.escape(name)}(?=["=\s\d]|$)', text) for name in names):
-            return True
-    return False
+            runner = Runner(program, root, build, build / "help-coverage" / str(number))
+            jobs.append((command, key, entries[key], pool.submit(runner.problem, entries[key])))
+        for command, key, promise, job in jobs:
+            if job.result():
+                yield f"heddle {' '.join(command)} {key}: heddle {shlex.join(promise.words)} {job.result()}"
+    for command, entries in PROMISES.items():
+        yield from (f"heddle {' '.join(command)}: {key} is promised by help_promises.py alone"
+                    for key in entries if (command, key) not in known)
 
 
 def main():
-    program, root = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    shown, tests = list(documented(root)), list(tests_in(root))
-    all_options = list(promised(program))
-    assert len(all_options) > 50, f"only {len(all_options)} options were found: has the help another form?"
-    unused = [(command, names) for command, names in all_options if not is_used(command, names, shown, tests)]
-    commands = {command for command, _ in all_options}
+    program, root, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]).resolve()
+    shutil.rmtree(build / "help-coverage", ignore_errors=True)
+    options = list(promised(program))
+    assert len(options) > 50, f"only {len(options)} options were found: has the help another form?"
+    commands = {command for command, _ in options}
     problems = [f"{name} means different things: {kinds}" for name, kinds in ambiguous(program, commands).items()]
     problems += wrong_examples(program, commands)
+    problems += unkept(program, root, build, options)
     print("\n".join(problems))
-    for command, names in unused:
-        print(f"heddle {' '.join(command)}: no test and no page uses {', '.join(names)}")
-    print(f"{len(all_options)} options of {len(commands)} commands, "
-          f"{len(unused)} of them used nowhere")
-    return 1 if unused or problems else 0
+    print(f"{len(options)} options of {len(commands)} commands, {len(problems)} problems")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

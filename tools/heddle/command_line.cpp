@@ -159,7 +159,7 @@ private:
     void read_place(const std::string& word) {
         line_.words.push_back(word);
         if (++places_ <= most_places(*app_)) return;
-        line_.problem = "'" + word + "' is one word too many";
+        line_.problem = "'" + word + "' is one word too many; quote what belongs together";
     }
 
     void read_option(const std::string& word) {

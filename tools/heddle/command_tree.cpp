@@ -33,7 +33,8 @@ OptionText describe_option(const CLI::Option& option) {
     // Validators add what they want behind a colon.
     if (option.get_items_expected_max() > 0) text.kind = type.substr(0, type.find(':'));
     text.value = text.kind;
-    if (option.get_positional()) {
+    text.by_place = option.get_positional();
+    if (text.by_place) {
         text.value = option.get_name(true);
         std::ranges::transform(text.value, text.value.begin(),
                                [](unsigned char c) { return std::toupper(c); });

@@ -15,6 +15,7 @@ struct OptionText {
     std::string group;  ///< the heading it stands under in help
     std::vector<std::string> choices;
     bool required = false, repeated = false;
+    bool by_place = false;  ///< may stand without a name, such as a prompt behind its model
 
     bool is_positional() const { return short_name.empty() && long_name.empty(); }
     bool takes_file() const { return kind == "FILE" || kind == "DIR"; }

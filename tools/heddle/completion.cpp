@@ -3,7 +3,11 @@
 #include "command_tree.hpp"
 #include "commands.hpp"
 #include "console.hpp"
+#include "generated.hpp"
+#include "ggml.h"
 #include "heddle/heddle.h"
+#include "ops/catalogue.hpp"
+#include "weight_types.hpp"
 
 /// `heddle completion` and `heddle manual`: pages written from the command line's own definition.
 namespace heddle::tool {
@@ -38,6 +42,30 @@ std::string function_name(const CommandText& command) {
     std::string name = "_" + command.name;
     for (char& c : name) c = c == ' ' || c == '-' ? '_' : c;
     return name;
+}
+
+std::vector<std::string> op_names() {
+    std::vector<std::string> names;
+    for (const Op op : generated_ops()) names.emplace_back(find_op(op)->name);
+    return names;
+}
+
+std::vector<std::string> type_names() {
+    std::vector<std::string> names = WeightTypes::mixtures();
+    for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
+        const char* const name = ggml_type_name(static_cast<ggml_type>(i));
+        if (name != nullptr && *name != '\0') names.emplace_back(name);
+    }
+    return names;
+}
+
+/// Fills in values that no check of an option lists.
+void name_values(CommandText& command) {
+    for (OptionText& option : command.options) {
+        if (option.kind == "OP") option.choices = op_names();
+        if (option.kind == "TYPE") option.choices = type_names();
+    }
+    for (CommandText& inner : command.commands) name_values(inner);
 }
 
 /// Prints the names of devices, in every shell here.
@@ -206,7 +234,7 @@ std::string bash_completion(const CommandText& program) {
 {4}  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   if [[ $files == 1 && $current != -* ]]; then
-    COMPREPLY=($(compgen -f -- "$current"))
+    COMPREPLY+=($(compgen -f -- "$current"))
   fi
 }}
 complete -o filenames -F {1} {0}
@@ -245,7 +273,8 @@ void add_completion(CLI::App& app, int& status) {
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
     command->callback([shell, &app, &status] {
-        const CommandText program = describe_command(app, "heddle");
+        CommandText program = describe_command(app, "heddle");
+        name_values(program);
         print("{}", *shell == "bash"  ? bash_completion(program)
                     : *shell == "zsh" ? zsh_completion(program)
                                       : fish_completion(program));

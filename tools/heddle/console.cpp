@@ -1,5 +1,6 @@
 #include "console.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 
 #include "core/printable.hpp"
+#include "screen.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -24,10 +26,27 @@ void clear_bar() {
     if (bar_is_shown.exchange(false)) write_beside("\r\x1b[K");
 }
 
+/// As no-color.org has it: an empty NO_COLOR says nothing.
+bool wants_colour(int stream) {
+    const char* const refused = std::getenv("NO_COLOR");
+    return has_screen(stream) && (refused == nullptr || *refused == '\0');
+}
+
 }  // namespace
 
+bool has_screen(int stream) {
+    const char* const terminal = std::getenv("TERM");
+    return isatty(stream) != 0 && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+std::size_t columns(int stream, std::size_t otherwise) {
+    winsize size{};
+    const bool known = isatty(stream) != 0 && ioctl(stream, TIOCGWINSZ, &size) == 0;
+    return known && size.ws_col > 0 ? size.ws_col : otherwise;
+}
+
 std::string coloured(std::string_view text, Colour colour) {
-    static const bool wanted = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    static const bool wanted = wants_colour(STDOUT_FILENO);
     const std::string shown = printable(text, "\n\t");
     if (!wanted || colour == Colour::plain) return shown;
     const int code = colour == Colour::red      ? 31
@@ -51,7 +70,7 @@ void print_beside(std::string_view text) {
 }
 
 void print_note(std::string_view line) {
-    const bool grey = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+    const bool grey = wants_colour(STDERR_FILENO);
     print_beside(
         fmt::format("{}{}{}\n", grey ? "\x1b[90m" : "", printable(line), grey ? "\x1b[0m" : ""));
 }
@@ -82,7 +101,7 @@ void Table::print() const {
 }
 
 Progress::Progress(std::string what, std::size_t total)
-    : what_(std::move(what)), total_(total), shown_(isatty(STDERR_FILENO) != 0 && total > 0) {}
+    : what_(std::move(what)), total_(total), shown_(has_screen(STDERR_FILENO) && total > 0) {}
 
 Progress::~Progress() { clear_bar(); }
 
@@ -96,17 +115,22 @@ void Progress::step(std::string_view item) {
 }
 
 void Progress::draw(std::string_view item, Clock::duration elapsed) const {
-    constexpr std::size_t kWidth = 30;
+    constexpr std::size_t kUsual = 80, kNarrow = 70;
     constexpr double kSoon = 2;  // seconds after which it is worth telling how many are left
+    const std::size_t room = columns(STDERR_FILENO, kUsual), width = room < kNarrow ? 10 : 30;
     const double seconds = std::chrono::duration<double>(elapsed).count();
     const std::size_t left = total_ - std::min(done_, total_);
-    const std::size_t full = kWidth - left * kWidth / total_;
+    const std::size_t full = width - left * width / total_;
     const double rest = seconds / static_cast<double>(done_) * static_cast<double>(left);
     const std::string time = seconds < kSoon ? "" : fmt::format(" {:.0f} s left", rest);
+    std::string line =
+        fmt::format("{} [{}{}] {}/{}{} {}", what_, std::string(full, '#'),
+                    std::string(width - full, '.'), done_, total_, time, printable(item));
+    // A line that goes on below cannot be cleared. Bytes are at least as many as columns.
+    line.resize(std::min(line.size(), room - 1));
+    line.resize(whole_characters(line));
     bar_is_shown = true;
-    write_beside(fmt::format("\r\x1b[K{} [{}{}] {}/{}{} {}", what_, std::string(full, '#'),
-                             std::string(kWidth - full, '.'), done_, total_, time,
-                             printable(item)));
+    write_beside("\r\x1b[K" + line);
     std::fflush(stderr);
 }
 

@@ -106,12 +106,19 @@ void RunsOn::add_options(CLI::App& command) {
     command.add_option("--policy", policy, "Place nodes by rules or by cost")
         ->capture_default_str()
         ->check(CLI::IsMember({"rules", "cost"}));
-    command.add_option("-t,--threads", threads, "Threads of the processor")
+    command
+        .add_option("-t,--threads", threads,
+                    "Threads of the processor (default: one for each core)")
         ->check(whole_number(1, 4096));
-    command.add_option("-c,--context", context, "Tokens to make room for")
+    command
+        .add_option("-c,--context", context,
+                    "Tokens to make room for (default: what the model was trained for)")
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 24));
-    command.add_option("--isa", instruction_set,
-                       "Instruction set that the processor's kernels use, such as AVX2");
+    command
+        .add_option("--isa", instruction_set,
+                    "Instruction set that the processor's kernels use, such as AVX2 (default: "
+                    "the best)")
+        ->type_name("NAME");
     command.add_flag("--no-fusion", no_fusion, "Compute each node by itself");
     command.add_flag("--mapped", mapped,
                      "Leave weights in the mapped file: starts sooner, runs slower");

@@ -1,10 +1,11 @@
 #include "help.hpp"
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "screen.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -47,6 +48,17 @@ constexpr Example kExamples[] = {
     {"heddle bench sched", "heddle bench sched --json", "For a script"},
     {"heddle bench compare", "heddle bench compare --quick", "In seconds"},
     {"heddle bench compare", "heddle bench compare --csv", "For a spreadsheet"},
+    {"heddle bench cluster", "heddle --hosts n1,n2 bench cluster --quick",
+     "What two other machines add"},
+    {"heddle bench cluster", "heddle --hosts n1 bench cluster --model model.gguf --json",
+     "A model's tokens, for a script"},
+    {"heddle launch", "heddle launch --hosts n1,n2:2 --check",
+     "Ask whether the machines are ready"},
+    {"heddle launch", "heddle launch --hosts n1,n2 -- heddle run model.gguf",
+     "Run a program with their devices"},
+    {"heddle worker", "heddle worker --describe", "What this machine would serve"},
+    {"heddle worker", "mpirun -n 1 heddle devices : -n 1 heddle worker",
+     "Without heddle launch, by MPI itself"},
     {"heddle completion", "heddle completion bash > ~/.bash_completion.d/heddle", "For bash"},
     {"heddle completion", "heddle completion fish | source", "For fish, until it ends"},
 };
@@ -114,7 +126,7 @@ std::string usage_line(const CommandText& command) {
     std::string line = "Usage: " + command.name;
     if (!command.commands.empty()) line += " COMMAND";
     for (const OptionText& option : command.options) {
-        if (!option.is_positional()) continue;
+        if (!option.by_place) continue;
         const std::string value = option.value + (option.repeated ? "..." : "");
         line += option.required ? " " + value : " [" + value + "]";
     }
@@ -151,9 +163,7 @@ void add_examples(std::string& out, const CommandText& command) {
 
 std::size_t terminal_width() {
     constexpr std::size_t kUsual = 80, kLeast = 60, kMost = 100;
-    winsize size{};
-    const bool known = isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    return known && size.ws_col > 0 ? std::clamp<std::size_t>(size.ws_col, kLeast, kMost) : kUsual;
+    return std::clamp(columns(STDOUT_FILENO, kUsual), kLeast, kMost);
 }
 
 std::string full_name(const CLI::App& app) {

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <set>
 #include <thread>
 
 #include "commands.hpp"
@@ -42,7 +43,12 @@ Result<std::vector<Host>> parse(const std::string& list) {
         const std::string entry = list.substr(begin, end - begin);
         const std::size_t colon = entry.rfind(':');
         Host host{entry.substr(0, colon), 1};
-        if (colon != std::string::npos) host.workers = std::atoi(entry.c_str() + colon + 1);
+        if (colon != std::string::npos) {
+            const char* const end = entry.data() + entry.size();
+            const auto [stop, problem] =
+                std::from_chars(entry.data() + colon + 1, end, host.workers);
+            if (problem != std::errc() || stop != end) host.workers = 0;
+        }
         if (host.name.empty() || host.name.front() == '-' || host.workers < 1) {
             return invalid("'", entry, "' is no host such as n1 or n1:2");
         }
@@ -121,6 +127,18 @@ Result<> look_at_all(const std::vector<Host>& hosts) {
     return ok();
 }
 
+/// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+    const auto is_plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_./:=,@%+-").find(c) != std::string_view::npos;
+    };
+    if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+    std::string out = "'";
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+}
+
 std::string mpirun_line(const std::vector<Host>& hosts, const std::vector<std::string>& program) {
     std::string line = "mpirun --bind-to none --host localhost:1";
     int workers = 0;
@@ -129,7 +147,7 @@ std::string mpirun_line(const std::vector<Host>& hosts, const std::vector<std::s
         workers += host.workers;
     }
     line += " -n 1";
-    for (const std::string& word : program) line += " " + word;
+    for (const std::string& word : program) line += " " + quoted(word);
     return line + fmt::format(" : -n {} heddle worker", workers);
 }
 

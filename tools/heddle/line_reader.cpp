@@ -3,36 +3,51 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "console.hpp"
+#include "interrupt.hpp"
+#include "screen.hpp"
 #ifdef HEDDLE_HAS_LIBEDIT
 #include <histedit.h>
 
 #include <cerrno>
 #include <clocale>
-#include <cstdlib>
 #include <cwchar>
 #include <filesystem>
 #include <utility>
-
-#include "interrupt.hpp"
 #endif
 
 namespace heddle::tool {
 namespace {
 
+/// Where the user's files are; empty: nowhere.
+std::string home() {
+    const char* const named = std::getenv("HOME");
+    return named == nullptr ? "" : named;
+}
+
 /// As lines come: from files, pipes, and terminals that can do nothing else.
 class PlainLines final : public LineReader {
 public:
     std::optional<std::string> read(const std::string& prompt) override {
-        if (isatty(STDIN_FILENO) != 0) {
-            print_result(prompt);
-            std::fflush(stdout);
-        }
         std::string line;
-        if (!std::getline(std::cin, line)) return std::nullopt;
-        return line;
+        if (isatty(STDIN_FILENO) == 0) {
+            if (std::getline(std::cin, line)) return line;
+            return std::nullopt;
+        }
+        print_result(prompt);
+        std::fflush(stdout);
+        // A terminal hands over one line at a time, so none waits in a buffer of ours. Ctrl-C may
+        // come before the reading begins.
+        if (wait_for_input() && std::getline(std::cin, line)) return line;
+        if (is_interrupted()) {  // there may be more
+            std::cin.clear();
+            std::clearerr(stdin);
+        }
+        print_result("\n");
+        return std::nullopt;
     }
 };
 
@@ -42,12 +57,11 @@ public:
 std::string history_file() {
     if (const char* const named = std::getenv("HEDDLE_HISTORY")) return named;
     const char* const state = std::getenv("XDG_STATE_HOME");
-    const char* const home = std::getenv("HOME");
     std::filesystem::path folder;
     if (state != nullptr && *state != '\0') {
         folder = state;
-    } else if (home != nullptr && *home != '\0') {
-        folder = std::filesystem::path(home) / ".local" / "state";
+    } else if (!home().empty()) {
+        folder = std::filesystem::path(home()) / ".local" / "state";
     } else {
         return {};
     }
@@ -133,11 +147,13 @@ private:
 
 }  // namespace
 
+std::string with_home(const std::string& path) {
+    return path.starts_with("~/") && !home().empty() ? home() + path.substr(1) : path;
+}
+
 std::unique_ptr<LineReader> LineReader::make() {
 #ifdef HEDDLE_HAS_LIBEDIT
-    const char* const terminal = std::getenv("TERM");
-    const bool can_edit = terminal != nullptr && std::string_view(terminal) != "dumb";
-    if (can_edit && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0) {
+    if (isatty(STDIN_FILENO) != 0 && has_screen(STDOUT_FILENO)) {
         return std::make_unique<EditedLines>();
     }
 #endif

@@ -22,4 +22,7 @@ public:
     virtual std::optional<std::string> read(const std::string& prompt) = 0;
 };
 
+/// A path that was typed where no shell sees it: "~/" is the user's home.
+std::string with_home(const std::string& path);
+
 }  // namespace heddle::tool

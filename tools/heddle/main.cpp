@@ -57,7 +57,8 @@ int refuse(const std::string& command, const std::string& problem) {
     return kUsage;
 }
 
-/// How a script wants to be told of failures, if the command has anything for scripts.
+/// How a script wants to be told of failures, if the command has anything for scripts. Where the
+/// command itself is not understood, what was typed counts.
 heddle::tool::JsonFailures json_failures(CLI::App& app, const std::string& name,
                                          const std::vector<std::string>& typed) {
     using heddle::tool::JsonFailures;
@@ -65,11 +66,20 @@ heddle::tool::JsonFailures json_failures(CLI::App& app, const std::string& name,
     std::istringstream words(name);
     for (std::string word; words >> word;) command = command->get_subcommand(word);
     const auto is_asked = [&](const char* option) {
-        return command->get_option_no_throw(option) != nullptr &&
+        const bool is_group = !command->get_subcommands({}).empty();
+        return (is_group || command->get_option_no_throw(option) != nullptr) &&
                std::ranges::find(typed, option) != typed.end();
     };
     if (is_asked("--json-lines")) return JsonFailures::as_line;
     return is_asked("--json") ? JsonFailures::alone : JsonFailures::none;
+}
+
+/// What is said again counts, as in aliases and scripts that are given more.
+void let_last_count(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+        if (option->get_items_expected_max() == 1) option->take_last();
+    }
+    for (CLI::App* command : app.get_subcommands({})) let_last_count(*command);
 }
 
 /// Understands the command line and runs its command. Gives the exit status.
@@ -146,6 +156,7 @@ int run_program(int argc, char** argv) {
     add_verify(app, status);
     add_worker(app, status);
     add_completion(app, status);
+    let_last_count(app);
     app.footer(
         "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
         "'heddle help COMMAND' tells more of a command.");

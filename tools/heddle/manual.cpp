@@ -32,10 +32,8 @@ std::string synopsis(const CommandText& command) {
     bool options = false;
     std::string places;
     for (const OptionText& option : command.options) {
-        if (!option.is_positional()) {
-            options = true;
-            continue;
-        }
+        if (!option.is_positional()) options = true;
+        if (!option.by_place) continue;
         places += option.required ? " " + italic(option.value) : " [" + italic(option.value) + "]";
     }
     if (options) text += " [" + italic("OPTIONS") + "]";
@@ -85,7 +83,13 @@ The command line was wrong.
 .SH ENVIRONMENT
 .TP
 .B NO_COLOR
-If set, nothing is coloured. Output that is no terminal never is.
+If set to anything, nothing is coloured. Output that is no terminal never is.
+.TP
+.B TERM
+If dumb or not set, there are no colours, no progress bars and no editing of lines.
+.TP
+.B HEDDLE_HISTORY
+Where lines of conversations are kept: ~/.local/state/heddle/history if it is not set, nowhere if it is empty.
 .TP
 .B XDG_CACHE_HOME
 Measured speeds of devices are kept in heddle/costs.tsv there; in ~/.cache if it is not set.

@@ -9,6 +9,15 @@ namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
+/// Without what people leave out or mix up: Q4KM, mul-mat.
+std::string plain(std::string_view word) {
+    std::string made;
+    for (const char c : word) {
+        if (c != '_' && c != '-') made += lower(c);
+    }
+    return made;
+}
+
 /// The Damerau-Levenshtein distance, with swaps of neighbours only.
 std::size_t distance(std::string_view a, std::string_view b) {
     // Three rows of the table: two before the current one, for swaps.
@@ -37,7 +46,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
     std::string best;
     for (const std::string& candidate : candidates) {
-        const std::size_t far = distance(word, candidate);
+        const std::size_t far = plain(word) == plain(candidate) ? 0 : distance(word, candidate);
         if (far < least && far < candidate.size()) least = far, best = candidate;
     }
     return best;

@@ -48,9 +48,13 @@ extern "C" void tell_of_cut_file(int signal, siginfo_t* info, void*) {
 UnfinishedFiles* watched_files() {
     static const bool is_watched = [] {
         for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
-            // What the program was started to ignore is ignored on.
-            const auto before = std::signal(number, remove_unfinished_files);
-            if (before == SIG_IGN) std::signal(number, SIG_IGN);
+            // What the program was started to ignore is ignored on, and in a conversation Ctrl-C
+            // ends an answer, after a file was written, too.
+            struct sigaction before {};
+            const bool is_ours = sigaction(number, nullptr, &before) == 0;
+            if (is_ours && before.sa_handler == SIG_DFL) {
+                std::signal(number, remove_unfinished_files);
+            }
         }
         return true;
     }();

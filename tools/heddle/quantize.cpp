@@ -311,16 +311,23 @@ void add_quantize(CLI::App& app, int& status) {
         ->type_name("FILE")
         ->required();
     command
-        ->add_option("type", options->type,
-                     "Type of the weights, such as Q8_0 or Q4_K, or a mixture: Q4_K_M, Q5_K_M")
+        ->add_option(
+            "type", options->type,
+            "Type of the weights, such as Q8_0 or Q4_K, or a mixture: Q3_K_M, Q4_K_S, Q4_K_M, "
+            "Q5_K_S, Q5_K_M")
+        ->type_name("TYPE")
         ->required();
     command
         ->add_option("--imatrix", options->importance, "GGUF file with the importance of weights")
         ->type_name("FILE");
-    command->add_option("--token-embedding-type", options->embedding_type,
-                        "Type of token_embd.weight (default: that of the weights)");
-    command->add_option("--output-tensor-type", options->output_type,
-                        "Type of output.weight (default: that of the weights)");
+    command
+        ->add_option("--token-embedding-type", options->embedding_type,
+                     "Type of token_embd.weight (default: that of the weights)")
+        ->type_name("TYPE");
+    command
+        ->add_option("--output-tensor-type", options->output_type,
+                     "Type of output.weight (default: that of the weights)")
+        ->type_name("TYPE");
     command->add_flag("--keep-output", options->keep_output, "Leave output.weight as it is");
     command->add_option("-t,--threads", options->threads, "Threads; all cores if left out")
         ->check(whole_number(1, 4096));

@@ -2,10 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "commands.hpp"
@@ -48,29 +49,43 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
 }
 
 /// Without the end of its last line, which editors and `echo` add.
-Result<std::string> all_of(std::istream& in, const std::string& name) {
-    std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (in.bad()) return failure(Errc::io, name, ": cannot be read");
-    if (text.ends_with('\n')) text.pop_back();
-    return text;
+Result<std::string> all_of(std::FILE* in, const std::string& name) {
+    constexpr std::size_t kMost = std::size_t{64} << 20;  // more than any context has room for
+    std::string prompt, block(std::size_t{1} << 16, '\0');
+    for (std::size_t count = 1; count > 0;) {
+        count = std::fread(block.data(), 1, block.size(), in);
+        prompt.append(block, 0, count);
+        if (prompt.size() <= kMost) continue;
+        return invalid(name, ": is longer than ", bytes_text(kMost), ", the most of a prompt");
+    }
+    if (std::ferror(in) != 0) {
+        return failure(Errc::io, name, ": cannot be read: ", std::strerror(errno));
+    }
+    if (prompt.ends_with('\n')) prompt.pop_back();
+    return prompt;
+}
+
+Result<std::string> content_of(const std::string& path) {
+    const std::unique_ptr<std::FILE, decltype(&std::fclose)> in(std::fopen(path.c_str(), "rbe"),
+                                                                std::fclose);
+    if (!in) return failure(Errc::io, path, ": cannot be opened: ", std::strerror(errno));
+    return all_of(in.get(), path);
 }
 
 /// From the command line, a file, or whatever is piped into the program. At a terminal, where there
 /// is none of these, it is a conversation.
 Result<> find_prompt(RunOptions& options, bool is_given) {
-    if (!options.prompt_file.empty() && options.prompt_file != "-") {
-        std::ifstream in(options.prompt_file, std::ios::binary);
-        if (!in) return failure(Errc::io, options.prompt_file, ": cannot be opened");
-        HEDDLE_TRY_ASSIGN(options.prompt, all_of(in, options.prompt_file));
+    const bool is_piped = options.prompt_file == "-";
+    if (!options.prompt_file.empty() && !is_piped) {
+        HEDDLE_TRY_ASSIGN(options.prompt, content_of(options.prompt_file));
         return ok();
     }
-    const bool is_piped = options.prompt_file == "-";
     if (!is_piped && (is_given || options.interactive)) return ok();
     if (!is_piped && isatty(STDIN_FILENO) != 0 && !options.is_for_scripts()) {
         options.interactive = true;
         return ok();
     }
-    HEDDLE_TRY_ASSIGN(options.prompt, all_of(std::cin, "standard input"));
+    HEDDLE_TRY_ASSIGN(options.prompt, all_of(stdin, "standard input"));
     return ok();
 }
 

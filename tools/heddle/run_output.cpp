@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "console.hpp"
 #include "core/printable.hpp"
@@ -33,6 +34,9 @@ nlohmann::json placement_json(const Generator& generator, int splits) {
             {"work", work},
             {"left_out", json_of(generator.left_out())}};
 }
+
+/// As it was typed: 0.05, not the 0.05000000074505806 that a float is.
+double as_typed(float value) { return std::stod(fmt::format("{}", value)); }
 
 std::string reason_text(const Writer& writer) {
     switch (writer.finish()) {
@@ -75,11 +79,11 @@ void print_json(const RunReport& report) {
     out["ids"] = writer.ids();
     out["text"] = writer.text();
     out["finish"] = name_of(writer.finish());
-    out["sampling"] = {{"temperature", sampling.temperature},
+    out["sampling"] = {{"temperature", as_typed(sampling.temperature)},
                        {"top_k", sampling.top_k},
-                       {"top_p", sampling.top_p},
-                       {"min_p", sampling.min_p},
-                       {"repeat_penalty", sampling.repeat_penalty},
+                       {"top_p", as_typed(sampling.top_p)},
+                       {"min_p", as_typed(sampling.min_p)},
+                       {"repeat_penalty", as_typed(sampling.repeat_penalty)},
                        {"seed", sampling.seed}};
     out["load_s"] = report.load_seconds;
     out["first_token_s"] = writer.first_token_seconds();

@@ -23,7 +23,7 @@ constexpr std::string_view kHelp =
     "/load FILE     go on with one that was saved\n"
     "/quit          leave; Ctrl-D does so too\n"
     "\"\"\"            begins a message of several lines, and ends it\n"
-    "Ctrl-C         stops an answer; where there is none, leaves\n";
+    "Ctrl-C         stops an answer; once more, leaves\n";
 
 const std::vector<std::string> kCommands{"help", "clear", "system", "save", "load", "quit"};
 
@@ -103,6 +103,7 @@ void Talk::end_answer() {
     std::fflush(stdout);
     take_interrupt();
     const Finish finish = writer_.finish();
+    was_interrupted_ = finish == Finish::interrupted;
     if (finish == Finish::context) print_note(full_note(generator_.model().context()));
     if (notes_ != Notes::all) return;
     if (finish == Finish::interrupted) print_note("[stopped]");
@@ -111,7 +112,7 @@ void Talk::end_answer() {
     }
 }
 
-std::optional<std::string> Talk::next_message(LineReader& reader) {
+std::optional<std::string> Talk::read_message(LineReader& reader) {
     constexpr std::string_view kQuotes = "\"\"\"";
     std::optional<std::string> line;
     do {
@@ -128,6 +129,22 @@ std::optional<std::string> Talk::next_message(LineReader& reader) {
     text.resize(text.size() - kQuotes.size());
     if (text.starts_with('\n')) text.erase(0, 1);
     return text;
+}
+
+bool Talk::stays() {
+    if (!take_interrupt() || !at_terminal() || was_interrupted_) return false;
+    was_interrupted_ = true;
+    print_note("[Ctrl-C once more leaves]");
+    return true;
+}
+
+std::optional<std::string> Talk::next_message(LineReader& reader) {
+    std::optional<std::string> message;
+    do {
+        message = read_message(reader);
+    } while (!message && stays());
+    was_interrupted_ = false;
+    return message;
 }
 
 Result<> Talk::converse(const std::string& first) {
@@ -178,9 +195,9 @@ bool Talk::run_command(const std::string& line) {
     } else if ((name == "save" || name == "load") && rest.empty()) {
         print_note(fmt::format("/{} needs the name of a file", name));
     } else if (name == "save") {
-        tell(save(rest), fmt::format("[saved: {}]", rest));
+        tell(save(with_home(rest)), fmt::format("[saved: {}]", rest));
     } else if (name == "load") {
-        const auto loaded = load(rest);
+        const auto loaded = load(with_home(rest));
         tell(loaded, fmt::format("[messages: {}]", conversation_.messages().size()));
     } else {
         const std::string meant = did_you_mean(name, kCommands);

@@ -34,7 +34,14 @@ private:
     Result<> hear(const std::string& message);
     void end_answer();
 
-    /// The next line that has anything in it, or several between `"""`. None at the end.
+    /// The next line that has anything in it, or several between `"""`. None at the end, and when
+    /// Ctrl-C is pressed.
+    static std::optional<std::string> read_message(LineReader& reader);
+
+    /// Whether it goes on where there was no message: after a first Ctrl-C.
+    bool stays();
+
+    /// None when the user leaves.
     std::optional<std::string> next_message(LineReader& reader);
 
     /// What a line such as `/clear` asks for. False if it was to leave.
@@ -48,6 +55,7 @@ private:
     Notes notes_;
     std::vector<Token> read_;
     std::size_t refused_ = 0;
+    bool was_interrupted_ = false;  ///< by Ctrl-C, which leaves when it comes again
 };
 
 }  // namespace heddle::tool

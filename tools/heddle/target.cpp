@@ -1,6 +1,7 @@
 #include "target.hpp"
 
 #include "heddle/heddle.h"
+#include "heddle/plugins.h"
 #include "nearest.hpp"
 
 namespace heddle::tool {
@@ -10,6 +11,10 @@ Result<api::Device> device_named(const std::string& name) {
     if (found || found.error().code != Errc::not_found) return found;
     std::vector<std::string> names;
     for (const api::Device& each : api::Device::all()) names.push_back(each.name());
+    heddle_plugin_info plugin;
+    for (std::size_t i = 0; heddle_plugin_get(i, &plugin, sizeof plugin); ++i) {
+        if (plugin.status == HEDDLE_PLUGIN_ON_REQUEST) names.emplace_back(plugin.name);
+    }
     Error error = std::move(found).error();
     error.message += did_you_mean(name, names);
     return error;

@@ -194,6 +194,7 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
         .add_option("--op", cases.ops,
                     "Only cases of these ops or graph files, such as ADD,MUL_MAT; fails if one is "
                     "not computed at all")
+        ->type_name("OP")
         ->delimiter(',')
         ->allow_extra_args(false);
     command.add_flag("--no-fusion", cases.no_fusion,

@@ -13,13 +13,16 @@ namespace {
 
 struct Mixture {
     std::string_view name;
-    ggml_type main, larger;
-    std::uint32_t file_type;
+    WeightTypes types;
 };
 
+// The numbers are those that files of these mixtures carry as general.file_type.
 constexpr std::array kMixtures{
-    Mixture{"Q4_K_M", GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, 15},
-    Mixture{"Q5_K_M", GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, 17},
+    Mixture{"Q3_K_M", {GGML_TYPE_Q3_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, 12}},
+    Mixture{"Q4_K_S", {GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, 14}},
+    Mixture{"Q4_K_M", {GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, 15}},
+    Mixture{"Q5_K_S", {GGML_TYPE_Q5_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, 16}},
+    Mixture{"Q5_K_M", {GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, 17}},
 };
 
 bool is_same(std::string_view a, std::string_view b) {
@@ -63,18 +66,22 @@ Result<ggml_type> type_named(std::string_view name, std::span<const ggml_type> t
     return failure(Errc::not_found, "no type is called '", name, "'; there are ", known);
 }
 
+std::vector<std::string> WeightTypes::mixtures() {
+    std::vector<std::string> names;
+    for (const Mixture& each : kMixtures) names.emplace_back(each.name);
+    return names;
+}
+
 Result<WeightTypes> WeightTypes::find(std::string_view name, std::span<const ggml_type> types) {
-    std::vector<std::string> mixtures;
     for (const Mixture& each : kMixtures) {
-        if (is_same(each.name, name)) return WeightTypes(each.main, each.larger, each.file_type);
-        mixtures.emplace_back(each.name);
+        if (is_same(each.name, name)) return each.types;
     }
-    HEDDLE_TRY_ASSIGN(const ggml_type type, type_named(name, types, mixtures));
-    return WeightTypes(type, type, file_type_of(type));
+    HEDDLE_TRY_ASSIGN(const ggml_type type, type_named(name, types, mixtures()));
+    return WeightTypes(type, type, type, file_type_of(type));
 }
 
 ggml_type WeightTypes::of(std::string_view weight, std::int64_t layers) const {
-    if (weight == "output.weight") return larger_;
+    if (weight == "output.weight") return output_;
     const std::int64_t layer = layer_of(weight);
     if (layer < 0) return main_;
     const bool is_sensitive =

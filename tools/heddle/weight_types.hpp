@@ -22,9 +22,15 @@ public:
     /// "Q4_0", "Q4_K_M", ...; `types` are those that may be asked for.
     static Result<WeightTypes> find(std::string_view name, std::span<const ggml_type> types);
 
-    /// Of a weight by its name in the file, "blk.3.attn_v.weight", in a model of so many layers. A
-    /// mixture gives more bits to the output, and in half of the layers to values and to what
-    /// leaves the network.
+    static std::vector<std::string> mixtures();  ///< their names
+
+    /// Of most weights; in half of the layers of values and of what leaves the network; of the
+    /// output. The number is what stands in a file's general.file_type.
+    constexpr WeightTypes(ggml_type main, ggml_type larger, ggml_type output,
+                          std::uint32_t file_type)
+        : main_(main), larger_(larger), output_(output), file_type_(file_type) {}
+
+    /// Of a weight by its name in the file, "blk.3.attn_v.weight", in a model of so many layers.
     ggml_type of(std::string_view weight, std::int64_t layers) const;
 
     /// Of most weights.
@@ -34,10 +40,7 @@ public:
     std::uint32_t file_type() const { return file_type_; }
 
 private:
-    WeightTypes(ggml_type main, ggml_type larger, std::uint32_t file_type)
-        : main_(main), larger_(larger), file_type_(file_type) {}
-
-    ggml_type main_, larger_;
+    ggml_type main_, larger_, output_;
     std::uint32_t file_type_;
 };
 

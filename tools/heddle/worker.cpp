@@ -22,7 +22,7 @@ namespace heddle::tool {
 namespace {
 
 struct WorkerOptions {
-    std::vector<std::string> devices;
+    std::vector<std::string> devices, folders, budgets;
     int threads = 0;
     bool describe = false, keep_binding = false;
 };
@@ -62,6 +62,29 @@ Result<std::vector<ggml_backend_dev_t>> devices_to_serve(const WorkerOptions& op
     return devices;
 }
 
+/// Bytes of each device that a program may take; 0: all.
+Result<std::vector<std::size_t>> budgets_of(const WorkerOptions& options,
+                                            const std::vector<ggml_backend_dev_t>& devices) {
+    std::vector<std::size_t> budgets(devices.size());
+    for (const std::string& entry : options.budgets) {
+        const std::size_t equals = entry.rfind('=');
+        if (equals == std::string::npos) {
+            return invalid("--budget ", entry, ": give a device and a size, such as CPU=8G");
+        }
+        HEDDLE_TRY_ASSIGN(const std::size_t bytes, parse_bytes(entry.substr(equals + 1)));
+        const std::string name = entry.substr(0, equals);
+        const auto found = std::ranges::find(devices, name, [](ggml_backend_dev_t each) {
+            return std::string(ggml_backend_dev_name(each));
+        });
+        if (found == devices.end() || bytes == 0) {
+            return invalid("--budget ", entry, ": ",
+                           bytes == 0 ? "leave a device out instead" : "no such device is served");
+        }
+        budgets[static_cast<std::size_t>(found - devices.begin())] = bytes;
+    }
+    return budgets;
+}
+
 Result<> serve(const WorkerOptions& options) {
     // A worker has no workers of its own, whatever it inherited.
     setenv("HEDDLE_MPI", "0", 1);
@@ -69,6 +92,9 @@ Result<> serve(const WorkerOptions& options) {
     if (!options.keep_binding) undo_binding();
     ggml_backend_load_all();
     HEDDLE_TRY_ASSIGN(std::vector<ggml_backend_dev_t> devices, devices_to_serve(options));
+    HEDDLE_TRY_ASSIGN(const std::vector<std::size_t> budgets, budgets_of(options, devices));
+    std::vector<const char*> folders;
+    for (const std::string& folder : options.folders) folders.push_back(folder.c_str());
     if (options.describe) {
         print("{}\n", describe_worker());
         return ok();
@@ -77,8 +103,9 @@ Result<> serve(const WorkerOptions& options) {
     if (mpi == nullptr) return failure(Errc::not_found, heddle_last_error());
     const auto run = reinterpret_cast<heddle_mpi_serve_t>(
         ggml_backend_reg_get_proc_address(mpi, "heddle_mpi_serve"));
-    const heddle_mpi_worker worker{devices.data(), devices.size(), options.threads,
-                                   !options.devices.empty()};
+    const heddle_mpi_worker worker{
+        devices.data(), devices.size(), options.threads, !options.devices.empty(),
+        folders.data(), folders.size(), budgets.data()};
     heddle_clear_error();
     if (run(&worker)) return ok();
     return failure(Errc::device, heddle_last_error());
@@ -104,6 +131,18 @@ void add_worker(CLI::App& app, int& status) {
         ->allow_extra_args(false);
     command->add_option("-t,--threads", options->threads, "Threads of the processor")
         ->check(whole_number(1, 4096));
+    command
+        ->add_option("--budget", options->budgets,
+                     "Memory of a device that the program may take; if left out, all")
+        ->type_name("DEVICE=SIZE")
+        ->allow_extra_args(false);
+    command
+        ->add_option("--files", options->folders,
+                     "Folders whose files it reads weights from; if left out, .gguf files of its "
+                     "user or root")
+        ->type_name("FOLDER")
+        ->check(CLI::ExistingDirectory)
+        ->allow_extra_args(false);
     command->add_flag("--keep-binding", options->keep_binding,
                       "Compute on the cores that the launcher chose");
     command->add_flag("--describe", options->describe,

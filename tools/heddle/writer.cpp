@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/printable.hpp"
 #include "interrupt.hpp"
 #include "stop_filter.hpp"
 
@@ -96,7 +97,11 @@ Result<> Writer::write(Conversation& conversation, std::span<const float> logits
         HEDDLE_TRY_ASSIGN(logits, generator_.read(std::span(&token, 1)));
         ++decode_.tokens;
     }
-    show(filter.rest());
+    const std::string rest = filter.rest();
+    // A character that was cut is none; its tokens are told of all the same.
+    show(std::string_view(rest).substr(0, whole_characters(rest)));
+    if (!unshown_.empty()) options_.show({}, unshown_);
+    unshown_.clear();
     // What stopped it is not part of what was said.
     if (filter.is_stopped()) conversation.cut_answer(answer_);
     return ok();

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 
+LONGEST_ROW = 160  # of a table in a fenced block
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -24,6 +25,7 @@ PAGE = """<!DOCTYPE html>
 body {{ max-width: 62rem; margin: 2rem auto; padding: 0 1rem; font: 16px/1.55 system-ui, "DejaVu Sans", sans-serif; }}
 pre, code {{ font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .9em; }}
 pre {{ background: var(--box); padding: .8em 1em; border-radius: 8px; overflow-x: auto; }}
+pre.told {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
 table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
 th, td {{ border-bottom: 1px solid var(--line); padding: .3em .8em .3em 0; text-align: left; vertical-align: top; }}
 a {{ color: var(--link); }}
@@ -130,7 +132,10 @@ class Writer:
                     self.flush()
                     fence = []
                 else:
-                    self.out.append("<pre>" + html.escape("\n".join(fence), quote=False) + "</pre>")
+                    # What is told in a line goes on in the next; tables stay tables.
+                    longest = max((len(row) for row in fence if not row.startswith("$ ")), default=0)
+                    kind = ' class="told"' if longest > LONGEST_ROW else ""
+                    self.out.append(f"<pre{kind}>" + html.escape("\n".join(fence), quote=False) + "</pre>")
                     fence = None
             elif fence is not None:
                 fence.append(line)

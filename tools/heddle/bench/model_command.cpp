@@ -27,7 +27,7 @@ struct ModelOptions {
     Common common;
     std::string file, shape = "110M", instruction_set = "best";
     std::vector<std::string> types, devices;
-    std::int64_t prompt = 512, tokens = 32;
+    std::int64_t prompt = 512, batch = 512, tokens = 32;
     bool no_fusion = false, mapped = false;
 };
 
@@ -106,7 +106,7 @@ private:
                                              .helpers = devices.helpers,
                                              .threads = threads,
                                              .context = prompt_ + tokens_,
-                                             .batch = static_cast<std::size_t>(prompt_),
+                                             .batch = static_cast<std::size_t>(options_.batch),
                                              .policy = Scheduler::Policy::rules,
                                              .on_tensor = {},
                                              .mapped = options_.mapped,
@@ -232,8 +232,11 @@ private:
             report_.add_figure("B, read " + bytes_text(ceilings_.memory_bytes()), threads,
                                ceilings_.memory(threads) * 1e-9, "GB/s");
         }
+        const std::string batches =
+            options_.batch < prompt_ ? fmt::format(", {} at a time", options_.batch) : "";
         report_.add_note(fmt::format(
-            "prefill of {} tokens; ideal is B over the bytes that one more token needs", prompt_));
+            "prefill of {} tokens{}; ideal is B over the bytes that one more token needs", prompt_,
+            batches));
         report_.explain_above_one(
             "prefill_share",
             "of P above 1: weights in blocks are multiplied by instructions for 8-bit integers, "
@@ -294,10 +297,14 @@ void add_model(CLI::App& bench, int& status) {
     command
         ->add_option("--type", options->types,
                      "Types of its weights, such as Q4_0,Q8_0,Q4_K_M,F16; Q4_0 if left out")
+        ->type_name("TYPE")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->excludes(file);
     command->add_option("--prompt-tokens", options->prompt, "Tokens of the prompt")
+        ->capture_default_str()
+        ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
+    command->add_option("--batch", options->batch, "Tokens of the prompt that are read at a time")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
     command->add_option("-n,--tokens", options->tokens, "Tokens to generate")

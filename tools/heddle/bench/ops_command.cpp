@@ -312,12 +312,15 @@ void add_ops(CLI::App& bench, int& status) {
     auto options = std::make_shared<OpsOptions>();
     CLI::App* command =
         bench.add_subcommand("ops", "Speed of each op, as a share of what the machine can do");
-    command->add_option("op", options->names,
-                        "Ops such as MUL_MAT or SOFT_MAX; the usual ones if left out");
+    command
+        ->add_option("op", options->names,
+                     "Ops such as MUL_MAT or SOFT_MAX; the usual ones if left out")
+        ->type_name("OP");
     command->add_flag("--all", options->all, "All ops, with weights of all types");
     command
         ->add_option("--type", options->types,
                      "Types of weights such as Q4_0,F16, or all; the usual ones if left out")
+        ->type_name("TYPE")
         ->delimiter(',')
         ->allow_extra_args(false);
     command

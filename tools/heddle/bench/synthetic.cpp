@@ -35,6 +35,7 @@ constexpr std::array kShapes{
     Dimensions{"110M", 12, 768, 2048, 12, 12, 32000, true},
     Dimensions{"1.1B", 22, 2048, 5632, 32, 4, 32000, false},
     Dimensions{"3B", 28, 3072, 8192, 24, 8, 128256, true},
+    Dimensions{"7B", 32, 4096, 14336, 32, 8, 32000, false},
     Dimensions{"8B", 32, 4096, 14336, 32, 8, 128256, false},
 };
 

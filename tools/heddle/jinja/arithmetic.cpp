@@ -91,7 +91,7 @@ Result<Value> compute_real(Arithmetic op, double a, double b) {
 Result<Value> repeat(State& state, const Value& what, std::int64_t times) {
     const std::size_t count = times > 0 ? static_cast<std::size_t>(times) : 0;
     constexpr std::size_t kMost = std::size_t{1} << 32;  // no product of sizes below overflows
-    if (count > kMost) return invalid("repeated ", count, " times");
+    if (count > kMost) return invalid("repeated ", count, " times; the most is ", kMost);
     if (const Text* const text = what.text()) {
         HEDDLE_TRY(state.spend_text(text->size() * count));
         Text made;
