@@ -33,7 +33,7 @@ run: ## build and run the main job on what ships with the project
 	@scripts/demo $(BUILD)
 
 test: build ## build and run every test
-	@ctest --test-dir $(BUILD) --output-on-failure
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
 unit: configure ## build and run the unit tests: half a minute, but for the build
 	@scripts/build $(BUILD) unit_tests
@@ -68,7 +68,7 @@ lint: setup ## check rules and layout, and run clang-tidy
 format: ## lay out the sources with clang-format
 	@scripts/format
 
-fuzz: setup ## 60 seconds of hostile GGUF files (FUZZ_SECONDS=n for more)
+fuzz: setup ## 60 seconds each of hostile GGUF files, messages and graphs of other ranks (FUZZ_SECONDS=n for more)
 	@scripts/fuzz
 
 campaign: setup ## random cases through every door for HOURS=1 on all cores (COVERAGE=1: which lines they run)

@@ -9,6 +9,7 @@ function(heddle_library name)
                                             ${PROJECT_SOURCE_DIR}/include/plugin)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   heddle_precompile(${name} library)
+  heddle_unity(${name} 6)
   if(BUILD_SHARED_LIBS)
     target_compile_definitions(${name} PUBLIC GGML_SHARED GGML_BACKEND_SHARED PRIVATE GGML_BUILD)
   endif()
@@ -20,18 +21,24 @@ function(heddle_library name)
   endif()
 endfunction()
 
-# heddle_test: a GoogleTest program, run by ctest under its name.
+# heddle_test: a GoogleTest program, run by ctest under its name. OWN_FLAGS: it is compiled with flags that other tests
+# do not have, and so are the headers that are compiled before it.
 #
 #   heddle_test(conformance SOURCES conformance_test.cpp LINK ggml)
 function(heddle_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_FLAGS" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}
                                                   ${PROJECT_SOURCE_DIR}/include/plugin)
   target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE HEDDLE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   heddle_test_options(${name}_test)
-  heddle_precompile(${name}_test test)
+  if(ARG_OWN_FLAGS)
+    heddle_precompiled_set(${name}_test test)
+  else()
+    heddle_precompile(${name}_test test)
+  endif()
+  heddle_unity(${name}_test 4)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name}_test)
   heddle_test_settings(${name} PROGRAM ${name}_test)
@@ -41,6 +48,7 @@ endfunction()
 function(heddle_test_options target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-O1>
                                            $<$<CONFIG:Instrumented>:-O0>)
+  heddle_text_heavy(${target})
 endfunction()
 
 # heddle_c_library: a library clients link, with ggml's names and version. It exports what the public
@@ -49,10 +57,10 @@ endfunction()
 #
 #   heddle_c_library(ggml-sim SOURCES a.cpp b.cpp USES ggml-base LINK Threads::Threads PLUGIN ggml_backend_sim_reg)
 #
-# Sources are compiled once, as target NAME-objects: definitions and options go there. OBJECTS are compiled
-# elsewhere. USES are libraries of ours that clients of this one see too.
+# Sources are compiled once, as target NAME-objects: definitions and options go there, those that change what headers
+# say (-march) behind OPTIONS. OBJECTS are compiled elsewhere. USES are libraries of ours that clients of this one see too.
 function(heddle_c_library name)
-  cmake_parse_arguments(ARG "" "PLUGIN" "SOURCES;OBJECTS;USES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "PLUGIN" "SOURCES;OBJECTS;USES;LINK;OPTIONS" ${ARGN})
   if(ARG_SOURCES)
     add_library(${name}-objects OBJECT ${ARG_SOURCES})
     target_include_directories(${name}-objects PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
@@ -61,6 +69,12 @@ function(heddle_c_library name)
     target_compile_definitions(${name}-objects PRIVATE GGML_BUILD GGML_BACKEND_BUILD)
     if(BUILD_SHARED_LIBS)
       target_compile_definitions(${name}-objects PRIVATE GGML_SHARED GGML_BACKEND_SHARED)
+    endif()
+    if(ARG_OPTIONS)
+      target_compile_options(${name}-objects PRIVATE ${ARG_OPTIONS})
+      heddle_precompiled_set(${name}-objects library)
+    else()
+      heddle_precompile(${name}-objects library)
     endif()
     list(APPEND ARG_OBJECTS $<TARGET_OBJECTS:${name}-objects>)
   endif()
@@ -99,9 +113,10 @@ function(heddle_c_library name)
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
-# heddle_text_heavy: GCC 12 takes "text" + string for overlapping memory.
+# heddle_text_heavy: GCC 12 takes "text" + string for overlapping memory, and string + "text" for memory outside the string.
 function(heddle_text_heavy target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-restrict)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-array-bounds>
+                                             $<$<COMPILE_LANGUAGE:C,CXX>:-Wno-restrict>)
   endif()
 endfunction()
