@@ -167,7 +167,7 @@ struct Vectors {
 
 TEST(Failures, OfAStreamAreThoseOfStreamsThatWaitForIt) {
     ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
-    TestJob job(2, 1, milliseconds(400));
+    TestJob job(2, 1, kShortTimeout);
     const Vectors all(job);
     job.fabric.silence(1);
     all.copy(0, 1);  // never comes

@@ -214,10 +214,9 @@ TEST(Schedules, GiveTheRightValuesWhateverTheDelays) {
 
 /// A worker falls silent in the middle of a schedule.
 void lose_one_in(int number) {
-    constexpr auto kTimeout = std::chrono::milliseconds(400);
     const auto seed = static_cast<unsigned>(number);
     const int last = number % 12, dies = 1 + number % 2;
-    TestJob job(2, seed, kTimeout);
+    TestJob job(2, seed, kShortTimeout);
     if (number % 3 == 0) job.fabric.set_delay(std::chrono::microseconds(200));
     const Streams streams(job);
     Program program(job, streams, seed);
@@ -227,7 +226,8 @@ void lose_one_in(int number) {
     for (int step = last; step < 12; ++step) program.step();
     program.end();
     // One timeout to notice, as long again on a machine that is busy.
-    EXPECT_LT(Clock::now() - begin, kTimeout + std::chrono::seconds(2)) << "schedule " << number;
+    EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2))
+        << "schedule " << number;
     const auto lost = job.cluster->loss(dies);
     ASSERT_TRUE(lost) << "schedule " << number;
     EXPECT_NE(lost->message.find("lost: nothing was heard of rank"), std::string::npos);

@@ -18,6 +18,14 @@
 
 namespace heddle::mpi {
 
+/// Silence after which a rank is lost where a test waits for that. The others must be heard in time
+/// on a busy machine, where sanitizers make each beat take longer.
+#ifdef HEDDLE_SANITIZED
+constexpr std::chrono::milliseconds kShortTimeout{1500};
+#else
+constexpr std::chrono::milliseconds kShortTimeout{400};
+#endif
+
 /// Rank 0 and workers in threads, each with the CPU as its device.
 class TestJob {
 public:
