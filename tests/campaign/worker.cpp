@@ -28,12 +28,12 @@ using Clock = std::chrono::steady_clock;
 
 std::int64_t now() { return Clock::now().time_since_epoch().count(); }
 
-/// Where a case is, or how it ended.
-enum class State : int { idle, running, wrong, done };
-
 }  // namespace
 
 struct Worker::Shared {
+    /// Where a case is, or how it ended.
+    enum class State : int { idle, running, wrong, done };
+
     std::atomic<State> state;
     std::atomic<std::uint64_t> seed;
     std::atomic<std::int64_t> started;  ///< the case under way
@@ -161,7 +161,7 @@ Worker::~Worker() {
 /// Runs `body` in a child and waits for its end.
 template <class Body>
 std::optional<Failure> Worker::in_child(const Door& door, Body body) {
-    shared_->state = State::idle;
+    shared_->state = Shared::State::idle;
     shared_->signal = 0, shared_->frame_count = 0;
     shared_->choices.count = 0;
     shared_->started = now();
@@ -181,7 +181,7 @@ std::optional<Failure> Worker::in_child(const Door& door, Body body) {
         catch_crashes();
         limit_resources();
         body();
-        shared_->state = State::done;
+        shared_->state = Shared::State::done;
         end_child();
     }
     close(ends[1]);
@@ -206,12 +206,12 @@ std::optional<Failure> Worker::in_child(const Door& door, Body body) {
 
 bool Worker::overdue(const Door& door) const {
     const auto passed = std::chrono::nanoseconds(now() - shared_->started);
-    return shared_->state != State::done && passed > std::chrono::seconds(door.seconds);
+    return shared_->state != Shared::State::done && passed > std::chrono::seconds(door.seconds);
 }
 
 std::optional<Failure> Worker::judge(int status, bool hung) const {
-    const State state = shared_->state;
-    if (state == State::done) return std::nullopt;
+    const Shared::State state = shared_->state;
+    if (state == Shared::State::done) return std::nullopt;
     Failure failure;
     failure.seed = shared_->seed;
     const std::uint32_t count = std::min(shared_->choices.count.load(), ChoiceRecord::kMost);
@@ -223,7 +223,7 @@ std::optional<Failure> Worker::judge(int status, bool hung) const {
     char said[kMostSaid];
     const ssize_t n = pread(said_, said, kMostSaid, 0);
     if (n > 0) failure.said.assign(said, static_cast<std::size_t>(n));
-    if (state == State::wrong) {
+    if (state == Shared::State::wrong) {
         failure.what = shared_->what;
     } else if (hung) {
         failure.kind = Failure::Kind::hung;
@@ -272,12 +272,12 @@ std::optional<Failure> Worker::run(const Door& door, const Slice& slice, Tally& 
             shared_->seed = slice.first_seed + number;
             shared_->choices.count = 0;
             shared_->started = now();
-            shared_->state = State::running;
+            shared_->state = Shared::State::running;
             Choices choices(slice.first_seed + number);
             choices.keep_in(shared_->choices);
             const std::string wrong = run_case(door, choices, none, number % kLeakSample == 0);
             if (!passed(wrong, shared_->what)) {
-                shared_->state = State::wrong;
+                shared_->state = Shared::State::wrong;
                 end_child();
             }
             tally.done.fetch_add(1);
@@ -295,10 +295,10 @@ std::optional<Failure> Worker::replay(const Door& door, std::vector<std::uint32_
         Choices again(std::move(choices));
         again.keep_in(shared_->choices);
         shared_->started = now();
-        shared_->state = State::running;
+        shared_->state = Shared::State::running;
         const std::string wrong = run_case(door, again, trace, true);
         if (passed(wrong, shared_->what)) return;
-        shared_->state = State::wrong;
+        shared_->state = Shared::State::wrong;
         end_child();
     });
 }
