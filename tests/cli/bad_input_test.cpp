@@ -193,7 +193,7 @@ TEST_F(BadInput, Prompts) {
     EXPECT_EQ(as_text.status, 0);
     EXPECT_THAT(as_text.err, HasSubstr("; the text is continued as it stands]"));
     refuses({"run", "@good.gguf", "-f", "@nowhere.txt"}, "nowhere.txt: cannot be opened");
-    refuses({"explain", "@good.gguf", "-n", "65"}, "65 tokens at a time, but room for 64");
+    refuses({"explain", "@good.gguf", "--read", "65"}, "65 tokens at a time, but room for 64");
 }
 
 TEST_F(BadInput, WrongCommandLines) {

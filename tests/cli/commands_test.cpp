@@ -6,8 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// What each command prints for input that is fine.
 namespace heddle::cli_test {
@@ -17,13 +16,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class Commands : public testing::Test {
+class Commands : public ModelTest {
 protected:
-    void SetUp() override { SmallModel().write(model()); }
-
-    std::string model() const { return directory_.path("small.gguf"); }
-    std::string path(const std::string& name) const { return directory_.path(name); }
-
     /// What the program prints; it must not fail.
     static std::string printed(const std::vector<std::string>& words) {
         const Outcome outcome = heddle(words);
@@ -55,9 +49,6 @@ protected:
         std::filesystem::copy_file(std::string(HEDDLE_TEST_PLUGINS "/") + plugin + ".so", path(as));
         return path(as);
     }
-
-private:
-    Directory directory_;
 };
 
 /// A variable of the environment, for the time of a test.
@@ -209,11 +200,11 @@ TEST_F(Commands, NameTheDeviceOfAPluginThatClaimsAnOpAndFails) {
 }
 
 TEST_F(Commands, InspectShowsKeysAndTensors) {
-    const std::string text = printed({"inspect", model()});
+    const std::string text = printed({"inspect", model_});
     EXPECT_THAT(text, HasSubstr("general.architecture"));
     EXPECT_THAT(text, HasSubstr("blk.1.ffn_down.weight"));
     EXPECT_THAT(text, HasSubstr("64 x 32"));
-    const json all = parsed({"inspect", "--json", model()});
+    const json all = parsed({"inspect", "--json", model_});
     EXPECT_EQ(all["metadata"]["llama.block_count"], SmallModel::kLayers);
     EXPECT_EQ(all["metadata"]["tokenizer.ggml.tokens"].size(), 259u);
     EXPECT_EQ(all["tensors"].size(), 20u);
@@ -223,7 +214,7 @@ TEST_F(Commands, InspectShowsKeysAndTensors) {
 
 TEST_F(Commands, QuantizeWritesAModelThatRuns) {
     const std::string smaller = path("q8.gguf");
-    EXPECT_THAT(printed({"quantize", model(), smaller, "Q8_0", "-t", "2"}),
+    EXPECT_THAT(printed({"quantize", model_, smaller, "Q8_0", "-t", "2"}),
                 HasSubstr("15 of 20 tensors"));
     const json all = parsed({"inspect", "--json", smaller});
     for (const json& tensor : all["tensors"]) {
@@ -235,7 +226,7 @@ TEST_F(Commands, QuantizeWritesAModelThatRuns) {
 }
 
 TEST_F(Commands, RunContinuesAText) {
-    const std::vector<std::string> words{"run", model(),         "-p", "ab", "-n",
+    const std::vector<std::string> words{"run", model_,          "-p", "ab", "-n",
                                          "5",   "--temperature", "0"};
     const Outcome outcome = heddle(words);
     EXPECT_EQ(outcome.status, 0);
@@ -255,18 +246,18 @@ TEST_F(Commands, RunContinuesAText) {
 }
 
 TEST_F(Commands, RunWritesThePageOfItsSchedule) {
-    printed({"run", model(), "-p", "a", "-n", "2", "-q", "--html", path("page.html")});
+    printed({"run", model_, "-p", "a", "-n", "2", "-q", "--html", path("page.html")});
     const std::string page = content_of(path("page.html"));
     EXPECT_THAT(page, HasSubstr("<html"));
     EXPECT_THAT(page, HasSubstr("\"command\":\"heddle run "));
-    EXPECT_THAT(page, HasSubstr("\"model\":\"" + model().substr(model().find_last_of('/') + 1)));
-    EXPECT_THAT(printed({"run", model(), "-p", "a", "-n", "2", "--explain"}), HasSubstr("splits"));
-    parsed({"run", model(), "-p", "a", "-n", "2", "--json", "--explain"});  // one object, no more
+    EXPECT_THAT(page, HasSubstr("\"model\":\"" + model_.substr(model_.find_last_of('/') + 1)));
+    EXPECT_THAT(printed({"run", model_, "-p", "a", "-n", "2", "--explain"}), HasSubstr("splits"));
+    parsed({"run", model_, "-p", "a", "-n", "2", "--json", "--explain"});  // one object, no more
 }
 
 TEST_F(Commands, RunWithTheSameSeedGivesTheSameText) {
     const std::vector<std::string> words{
-        "run", model(), "-p", "a", "-n", "12", "-q", "--seed", "5", "--temperature", "1.5"};
+        "run", model_, "-p", "a", "-n", "12", "-q", "--seed", "5", "--temperature", "1.5"};
     EXPECT_EQ(printed(words), printed(words));
 }
 
@@ -313,7 +304,7 @@ TEST_F(Commands, RunTalksLineByLineAndRemembers) {
 
 TEST_F(Commands, RunAnswersLinesOfAFileWithoutPrompts) {
     const Outcome outcome =
-        heddle({"run", model(), "-i", "-n", "2", "-q", "--temperature", "0"}, "a\nb\n");
+        heddle({"run", model_, "-i", "-n", "2", "-q", "--temperature", "0"}, "a\nb\n");
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, testing::Not(StartsWith("> ")));
     EXPECT_GE(std::ranges::count(outcome.out, '\n'), 2);
@@ -362,7 +353,7 @@ TEST_F(Commands, RunForgetsTheOldestMessagesWhenTheContextIsFull) {
 
 TEST_F(Commands, RunGoesOnAtATerminalAfterAMessageThatDoesNotFit) {
     const std::string lines = std::string(200, 'a') + "\nab\n/quit\n";
-    const std::vector<std::string> words{"run", model(), "-i", "-n", "1", "-q", "--json"};
+    const std::vector<std::string> words{"run", model_, "-i", "-n", "1", "-q", "--json"};
     const Outcome outcome = heddle_at_terminal(words, lines);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.err,
@@ -375,7 +366,7 @@ TEST_F(Commands, RunGoesOnAtATerminalAfterAMessageThatDoesNotFit) {
 
 TEST_F(Commands, RunEndsWhereTheContextDoes) {
     const Outcome outcome =
-        heddle({"run", model(), "-p", "ab", "-n", "1000", "-q", "--temperature", "0", "--json"});
+        heddle({"run", model_, "-p", "ab", "-n", "1000", "-q", "--temperature", "0", "--json"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     const json all = json::parse(outcome.out);
     // The last token is written without being read.
@@ -384,17 +375,17 @@ TEST_F(Commands, RunEndsWhereTheContextDoes) {
         outcome.err,
         "[the text ends here: the context of 64 tokens is full; --context makes more room]\n");
     const Outcome exact =
-        heddle({"run", model(), "-p", "ab", "-n", "5", "-q", "--temperature", "0"});
+        heddle({"run", model_, "-p", "ab", "-n", "5", "-q", "--temperature", "0"});
     EXPECT_EQ(exact.err, "") << "the number of tokens came first";
 }
 
 TEST_F(Commands, ExplainTellsPlacementAndMemory) {
-    const std::string text = printed({"explain", model(), "--device", "CPU"});
+    const std::string text = printed({"explain", model_, "--device", "CPU"});
     EXPECT_THAT(text, HasSubstr("all layers on CPU"));
     EXPECT_THAT(text, testing::ContainsRegex("device +weights +cache +compute +total"));
     EXPECT_THAT(text, HasSubstr("placed by rules"));
 
-    const json all = parsed({"explain", model(), "--json", "--device", "CPU", "-c", "32"});
+    const json all = parsed({"explain", model_, "--json", "--device", "CPU", "-c", "32"});
     const json& memory = all["memory"][0];
     // 2 layers of keys and values, 16 wide, 32 tokens, 2 bytes each.
     EXPECT_EQ(memory["cache"], 2 * 2 * 16 * 32 * 2);
@@ -409,10 +400,10 @@ TEST_F(Commands, ExplainTellsPlacementAndMemory) {
 
 TEST_F(Commands, ExplainForeseesWhatRunDoes) {
     for (const char* devices : {"CPU", "sim:devices=2"}) {
-        const json foreseen = parsed({"explain", model(), "--json", "-d", devices});
-        const json measured = parsed({"explain", model(), "--json", "-d", devices, "--run"});
+        const json foreseen = parsed({"explain", model_, "--json", "-d", devices});
+        const json measured = parsed({"explain", model_, "--json", "-d", devices, "--run"});
         const json happened =
-            parsed({"run", model(), "--json", "-d", devices, "-p", "a", "-n", "2"});
+            parsed({"run", model_, "--json", "-d", devices, "-p", "a", "-n", "2"});
         EXPECT_EQ(foreseen["placement"]["layers"], happened["placement"]["layers"]);
         EXPECT_EQ(foreseen["schedule"]["splits"].size(), happened["placement"]["splits"]);
         EXPECT_EQ(foreseen["schedule"]["splits"].size(), measured["schedule"]["splits"].size());
@@ -422,7 +413,7 @@ TEST_F(Commands, ExplainForeseesWhatRunDoes) {
 
 TEST_F(Commands, ExplainSaysWhatDoesNotFit) {
     // The largest context there is needs 2 GiB of cache; a device of 1 MiB gets none of it.
-    const json all = parsed({"explain", model(), "--json", "-c", "16777216", "-d", "sim:mem=1M"});
+    const json all = parsed({"explain", model_, "--json", "-c", "16777216", "-d", "sim:mem=1M"});
     const json &host = all["memory"][0], &device = all["memory"][1];
     EXPECT_GE(host["cache"], std::size_t{2} << 30);
     EXPECT_EQ(host["fits"], host["total"] <= host["free"]);
@@ -435,8 +426,8 @@ TEST_F(Commands, ABudgetHoldsWeightsCacheAndResults) {
     for (const char* budget : {"150K", "200K", "300K"}) {
         const std::vector<std::string> devices{"-d", "sim:devices=1", "--budget",
                                                std::string("SIM0=") + budget};
-        std::vector<std::string> explain{"explain", model(), "--json"},
-            run{"run", model(), "--json", "-p", std::string(50, 'a'), "-n", "2"};
+        std::vector<std::string> explain{"explain", model_, "--json"},
+            run{"run", model_, "--json", "-p", std::string(50, 'a'), "-n", "2"};
         explain.insert(explain.end(), devices.begin(), devices.end());
         run.insert(run.end(), devices.begin(), devices.end());
         const json foreseen = parsed(explain), happened = parsed(run);
@@ -448,18 +439,18 @@ TEST_F(Commands, ABudgetHoldsWeightsCacheAndResults) {
 
 TEST_F(Commands, ExplainWritesPages) {
     const std::string html = path("a.html"), dot = path("a.dot"), trace = path("a.json");
-    printed({"explain", model(), "--html", html, "--dot", dot, "--run", "--trace", trace});
+    printed({"explain", model_, "--html", html, "--dot", dot, "--run", "--trace", trace});
     EXPECT_THAT(content_of(html), HasSubstr("<html"));
     EXPECT_THAT(content_of(dot), StartsWith("digraph"));
     EXPECT_GT(json::parse(content_of(trace))["traceEvents"].size(), 1u);
-    EXPECT_THAT(printed({"explain", model(), "--nodes"}), HasSubstr("FLASH_ATTN_EXT"));
-    EXPECT_THAT(printed({"explain", model(), "--schedule"}), HasSubstr("description"));
+    EXPECT_THAT(printed({"explain", model_, "--nodes"}), HasSubstr("FLASH_ATTN_EXT"));
+    EXPECT_THAT(printed({"explain", model_, "--schedule"}), HasSubstr("description"));
 }
 
 TEST_F(Commands, VerifyComparesAModelOnTwoDevices) {
-    EXPECT_THAT(printed({"verify", model(), "--on", "sim", "--against", "CPU"}),
+    EXPECT_THAT(printed({"verify", model_, "--on", "sim", "--against", "CPU"}),
                 HasSubstr("all results are equal"));
-    const json all = parsed({"verify", model(), "--on", "sim", "--drift", "--json"});
+    const json all = parsed({"verify", model_, "--on", "sim", "--drift", "--json"});
     EXPECT_TRUE(all["passed"]);
     EXPECT_GT(all["nodes"].size(), 30u);
     EXPECT_EQ(all["on"], "SIM0");
@@ -468,7 +459,7 @@ TEST_F(Commands, VerifyComparesAModelOnTwoDevices) {
 TEST_F(Commands, VerifyNamesTheFirstNodePastTolerance) {
     if (plugin_record("blas").is_null()) GTEST_SKIP() << "needs a device that rounds its own way";
     // BLAS does not round what meets weights of f16, so some error is sure.
-    printed({"quantize", model(), path("f16.gguf"), "F16"});
+    printed({"quantize", model_, path("f16.gguf"), "F16"});
     const Outcome outcome = heddle({"verify", path("f16.gguf"), "--on", "BLAS", "--tolerance", "0",
                                     "-p", std::string(60, 'a')});
     EXPECT_EQ(outcome.status, 1) << outcome.err;
@@ -476,7 +467,7 @@ TEST_F(Commands, VerifyNamesTheFirstNodePastTolerance) {
 }
 
 TEST_F(Commands, VerifyRefusesToCompareNothing) {
-    const Outcome outcome = heddle({"verify", model(), "--on", "sim:devices=1,ops=none"});
+    const Outcome outcome = heddle({"verify", model_, "--on", "sim:devices=1,ops=none"});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, HasSubstr("nothing to compare: SIM0 declines all"));
 }

@@ -8,11 +8,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "ggml-cpp.h"
-#include "ggml.h"
-#include "gguf.h"
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// Prompts and chat templates that nobody in their right mind would give, and pipes that break.
 namespace heddle::cli_test {
@@ -23,21 +19,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-const std::string kTales = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
-
-class Hostile : public testing::Test {
-protected:
-    void SetUp() override { SmallModel().write(model_); }
-
-    std::string with_template(const std::string& source) const {
-        const std::string path = directory_.path("chat.gguf");
-        SmallModel{.chat_template = source}.write(path);
-        return path;
-    }
-
-    Directory directory_;
-    std::string model_ = directory_.path("model.gguf");
-};
+class Hostile : public ModelTest {};
 
 TEST_F(Hostile, AnyBytesAreAPrompt) {
     const std::string prompts[] = {
@@ -118,7 +100,7 @@ TEST_F(Hostile, AReaderThatLeavesEndsTheProgramQuietly) {
              {"run", kTales, "-p", "Once", "-n", "1000"},
              {"run", kTales, "-p", "Once", "-n", "1000", "--json-lines"},
              {"run", kTales, "-p", "Once", "-n", "100", "--html", directory_.path("page.html")},
-             {"inspect", kTales, "--all"},
+             {"inspect", kTales, "--verbose"},
              {"devices", "-v"}}) {
         const Outcome outcome = heddle_after(abandoned, words);
         EXPECT_EQ(outcome.status, 128 + SIGPIPE) << words[0];
@@ -177,18 +159,11 @@ TEST_F(Hostile, ATemplateThatFailsInMidConversationEndsItsTurn) {
 }
 
 TEST_F(Hostile, ATemplateOfAnotherTypeIsASentence) {
-    ggml_context* tensors = nullptr;
-    const gguf_context_ptr file(
-        gguf_init_from_file(model_.c_str(), {.no_alloc = false, .ctx = &tensors}));
-    const ggml_context_ptr owner(tensors);
-    for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
-        const char* name = gguf_get_tensor_name(file.get(), i);
-        gguf_set_tensor_data(file.get(), name, ggml_get_tensor(tensors, name)->data);
-    }
-    gguf_set_val_u32(file.get(), "tokenizer.chat_template", 7);
-    const std::string path = directory_.path("number.gguf");
-    ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), false));
-    const Outcome outcome = heddle({"run", path, "-p", "a", "-n", "1", "-q"});
+    const std::string file = path("number.gguf");
+    copy_changed(model_, file, [](gguf_context* keys, ggml_context*) {
+        gguf_set_val_u32(keys, "tokenizer.chat_template", 7);
+    });
+    const Outcome outcome = heddle({"run", file, "-p", "a", "-n", "1", "-q"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("'tokenizer.chat_template' is of type u32, not text"));
 }

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "program.hpp"
+#include "model_test.hpp"
 
 /// Real models: the one that ships, and those that lie beside the checkout or where HEDDLE_DATA
 /// says.
@@ -14,8 +14,6 @@ namespace heddle::cli_test {
 namespace {
 
 using nlohmann::json;
-
-const std::string kShipped = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
 
 std::string data_directory() {
     const char* named = std::getenv("HEDDLE_DATA");
@@ -35,12 +33,7 @@ json run_greedily(const std::string& model, const std::string& prompt, int token
 /// It is a plug-in that is loaded on request, where it was built.
 bool has_blas() { return heddle({"devices", "-v"}).out.find("\nblas ") != std::string::npos; }
 
-class ShippedModel : public testing::Test {
-protected:
-    void SetUp() override {
-        if (!std::filesystem::exists(kShipped)) GTEST_SKIP() << kShipped << " is not there";
-    }
-};
+class ShippedModel : public ShippedModelTest {};
 
 /// Long enough for BLAS to take its products.
 const std::string kLongPrompt =
@@ -52,7 +45,7 @@ TEST_F(ShippedModel, SaysTheSameOnEveryDevice) {
     // With F32 weights devices differ in the order of additions only, which decides no word.
     const Directory directory;
     const std::string model = directory.path("f32.gguf");
-    ASSERT_EQ(heddle({"quantize", kShipped, model, "F32"}).status, 0);
+    ASSERT_EQ(heddle({"quantize", kTales, model, "F32"}).status, 0);
     const json alone = run_greedily(model, kLongPrompt, 32, {"--device", "CPU"});
     ASSERT_EQ(alone["ids"].size(), 32u);
     for (const char* devices : {"CPU,BLAS", "sim:devices=2", "sim:devices=3,ops=all,-ROPE"}) {
@@ -64,7 +57,7 @@ TEST_F(ShippedModel, SaysTheSameOnEveryDevice) {
 }
 
 TEST_F(ShippedModel, SharesItsLayersBetweenTwoDevices) {
-    const json shared = run_greedily(kShipped, "Once", 1, {"--device", "sim:devices=2"});
+    const json shared = run_greedily(kTales, "Once", 1, {"--device", "sim:devices=2"});
     const std::vector<std::string> expected{"SIM0", "SIM0", "SIM0", "SIM0",
                                             "SIM1", "SIM1", "SIM1", "SIM1"};
     EXPECT_EQ(shared["placement"]["layers"], json(expected));
@@ -74,32 +67,32 @@ TEST_F(ShippedModel, SharesItsLayersBetweenTwoDevices) {
 TEST_F(ShippedModel, ReadsInPartsWhatItReadsAtOnce) {
     std::string prompt;
     for (int i = 0; i < 12; ++i) prompt += "The king went into the wood and met a fox. ";
-    const json at_once = run_greedily(kShipped, prompt, 16, {"--device", "CPU"});
-    const json in_parts = run_greedily(kShipped, prompt, 16, {"--device", "CPU", "--batch", "7"});
+    const json at_once = run_greedily(kTales, prompt, 16, {"--device", "CPU"});
+    const json in_parts = run_greedily(kTales, prompt, 16, {"--device", "CPU", "--batch", "7"});
     EXPECT_EQ(at_once["ids"], in_parts["ids"]);
 }
 
 TEST_F(ShippedModel, SaysTheSamePlacedByCost) {
-    const json by_rules = run_greedily(kShipped, "Once upon a time", 16, {"--device", "CPU"});
-    const json by_cost = run_greedily(kShipped, "Once upon a time", 16,
+    const json by_rules = run_greedily(kTales, "Once upon a time", 16, {"--device", "CPU"});
+    const json by_cost = run_greedily(kTales, "Once upon a time", 16,
                                       {"--device", "sim:devices=2", "--policy", "cost"});
     EXPECT_EQ(by_cost["ids"], by_rules["ids"]);
 }
 
 TEST_F(ShippedModel, DoesWithoutADeviceThatIsTooSmall) {
-    const json alone = run_greedily(kShipped, kLongPrompt, 4, {"--device", "CPU"});
+    const json alone = run_greedily(kTales, kLongPrompt, 4, {"--device", "CPU"});
     for (const char* device : {"sim:mem=1M", "sim:mem=4M", "sim:mem=9M", "sim:mem=16M"}) {
-        EXPECT_EQ(run_greedily(kShipped, kLongPrompt, 4, {"--device", device})["ids"], alone["ids"])
+        EXPECT_EQ(run_greedily(kTales, kLongPrompt, 4, {"--device", device})["ids"], alone["ids"])
             << device;
     }
 }
 
 TEST_F(ShippedModel, HasItsNextTokensComparedOnTwoDevices) {
-    const Outcome outcome = heddle({"verify", kShipped, "--on", "sim", "--tokens", "6"});
+    const Outcome outcome = heddle({"verify", kTales, "--on", "sim", "--tokens", "6"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, testing::StartsWith("6 of 6 tokens are alike on sim and CPU; "));
     const auto all = nlohmann::json::parse(
-        heddle({"verify", kShipped, "--on", "sim", "--tokens", "6", "--json"}).out);
+        heddle({"verify", kTales, "--on", "sim", "--tokens", "6", "--json"}).out);
     EXPECT_TRUE(all["passed"].get<bool>());
     for (const auto& step : all["tokens"]) {
         EXPECT_EQ(step["trusted"], step["tested"]);
@@ -110,7 +103,7 @@ TEST_F(ShippedModel, HasItsNextTokensComparedOnTwoDevices) {
 
 TEST_F(ShippedModel, HasSeveralTextsComparedAtOnce) {
     const auto all =
-        nlohmann::json::parse(heddle({"verify", kShipped, "--on", "sim", "--tokens", "3", "--batch",
+        nlohmann::json::parse(heddle({"verify", kTales, "--on", "sim", "--tokens", "3", "--batch",
                                       "2", "-p", "Tom", "-p", "Once upon a time", "--json"})
                                   .out);
     EXPECT_TRUE(all["passed"].get<bool>());
@@ -125,7 +118,7 @@ TEST_F(ShippedModel, HasTheTokensOfEveryTypeComparedWithOtherInstructionSets) {
     const Directory directory;
     for (const char* type : {"Q4_0", "Q4_K", "Q8_0"}) {
         const std::string model = directory.path(std::string(type) + ".gguf");
-        ASSERT_EQ(heddle({"quantize", kShipped, model, type}).status, 0);
+        ASSERT_EQ(heddle({"quantize", kTales, model, type}).status, 0);
         const Outcome outcome = heddle({"verify", model, "--on", "sim", "--tokens", "3"});
         EXPECT_EQ(outcome.err, "") << type;
         EXPECT_THAT(outcome.out, testing::HasSubstr(" of 3 tokens are alike on sim and CPU"));
@@ -133,24 +126,24 @@ TEST_F(ShippedModel, HasTheTokensOfEveryTypeComparedWithOtherInstructionSets) {
 }
 
 TEST_F(ShippedModel, KeepsToABudget) {
-    const json half = run_greedily(kShipped, "Once upon a time", 8,
+    const json half = run_greedily(kTales, "Once upon a time", 8,
                                    {"--device", "sim:devices=1", "--budget", "SIM0=14M"});
-    const json alone = run_greedily(kShipped, "Once upon a time", 8, {"--device", "CPU"});
+    const json alone = run_greedily(kTales, "Once upon a time", 8, {"--device", "CPU"});
     EXPECT_EQ(half["ids"], alone["ids"]);
     EXPECT_EQ(half["placement"]["layers"].front(), "CPU");
     EXPECT_EQ(half["placement"]["layers"].back(), "SIM0");
 }
 
 TEST_F(ShippedModel, SaysTheSameWhereDevicesDeclineItsAttention) {
-    const json alone = run_greedily(kShipped, kLongPrompt, 48, {"--device", "CPU"});
-    const json other = run_greedily(kShipped, kLongPrompt, 48,
+    const json alone = run_greedily(kTales, kLongPrompt, 48, {"--device", "CPU"});
+    const json other = run_greedily(kTales, kLongPrompt, 48,
                                     {"--device", "sim:devices=3,ops=all,-FLASH_ATTN_EXT"});
     EXPECT_EQ(other["ids"], alone["ids"]);
 }
 
 TEST_F(ShippedModel, CannotBecomeATypeThatNeedsItsImportance) {
     const Directory directory;
-    const Outcome outcome = heddle({"quantize", kShipped, directory.path("new.gguf"), "IQ2_XXS"});
+    const Outcome outcome = heddle({"quantize", kTales, directory.path("new.gguf"), "IQ2_XXS"});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, testing::HasSubstr("needs its importance; give --imatrix"));
     EXPECT_THAT(directory.files(), testing::IsEmpty());
@@ -161,10 +154,10 @@ TEST_F(ShippedModel, TakesNoMoreMemoryThanItNeeds) {
     GTEST_SKIP() << "sanitizers need memory of their own";
 #endif
     const json need =
-        json::parse(heddle({"explain", kShipped, "--json", "--device", "CPU"}).out, nullptr, false);
+        json::parse(heddle({"explain", kTales, "--json", "--device", "CPU"}).out, nullptr, false);
     const std::size_t cache = need["memory"][0]["cache"];
-    const Outcome outcome = heddle({"run", kShipped, "-p", "Once upon a time", "-n", "32", "-q"});
-    const std::size_t file = std::filesystem::file_size(kShipped);
+    const Outcome outcome = heddle({"run", kTales, "-p", "Once upon a time", "-n", "32", "-q"});
+    const std::size_t file = std::filesystem::file_size(kTales);
     EXPECT_EQ(outcome.status, 0);
     EXPECT_LE(outcome.peak_bytes, file + cache + (64 << 20))
         << "file " << file << ", cache " << cache;
@@ -176,7 +169,7 @@ TEST_F(ShippedModel, IsExplainedWithoutBeingRead) {
 #endif
     // A gigabyte of cache and scores would be needed; nothing is taken.
     const Outcome outcome =
-        heddle({"explain", kShipped, "--context", "131072", "--tokens", "512", "--device", "CPU"});
+        heddle({"explain", kTales, "--context", "131072", "--tokens", "512", "--device", "CPU"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_LE(outcome.peak_bytes, std::size_t{96} << 20);
 }
@@ -211,7 +204,7 @@ TEST_P(EveryModel, SaysTheSameInItsOwnTypeOnEveryDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, EveryModel,
-                         testing::Values(kShipped, "heddle-tales/tales-7m-f16.gguf",
+                         testing::Values(kTales, "heddle-tales/tales-7m-f16.gguf",
                                          "heddle-tales/tales-19m-f16.gguf",
                                          "llama/stories15M-q8_0.gguf",
                                          "llama/stories260K-f32.gguf"),
@@ -223,14 +216,14 @@ TEST_F(ShippedModel, IsNotGivenToBlas) {
         return run_greedily(model, kLongPrompt, 0, {"--device", device})["placement"]["splits"]
             .get<int>();
     };
-    const Outcome outcome = heddle({"run", kShipped, "-p", "Once", "-n", "1", "-q", "-d", "BLAS"});
+    const Outcome outcome = heddle({"run", kTales, "-p", "Once", "-n", "1", "-q", "-d", "BLAS"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.err, testing::HasSubstr("[BLAS is left out: it leaves weights of q8_0 to "
                                                 "the processor, which is faster]"));
-    EXPECT_EQ(splits(kShipped, "BLAS"), 1);
+    EXPECT_EQ(splits(kTales, "BLAS"), 1);
     // Weights that are not quantised are multiplied there.
     const Directory directory;
-    ASSERT_EQ(heddle({"quantize", kShipped, directory.path("f16.gguf"), "F16"}).status, 0);
+    ASSERT_EQ(heddle({"quantize", kTales, directory.path("f16.gguf"), "F16"}).status, 0);
     EXPECT_GT(splits(directory.path("f16.gguf"), "BLAS"), 1);
     EXPECT_EQ(splits(directory.path("f16.gguf"), "CPU"), 1);
 }

@@ -12,9 +12,8 @@
 #include "ggml-cpp.h"
 #include "gguf.h"
 #include "heddle/cpu.h"
-#include "program.hpp"
+#include "model_test.hpp"
 #include "session.hpp"
-#include "small_model.hpp"
 
 /// Options that few need, and words that were meant otherwise. That every option is used by some
 /// test is the matter of tests/docs/help_coverage.py.
@@ -26,12 +25,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-const std::string kShipped = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
-
-class Options : public testing::Test {
+class Options : public ModelTest {
 protected:
-    void SetUp() override { SmallModel().write(model_); }
-
     static std::string printed(const Words& words) {
         const Outcome outcome = heddle(words);
         EXPECT_EQ(outcome.status, 0) << testing::PrintToString(words) << outcome.err;
@@ -53,9 +48,6 @@ protected:
         words.insert(words.begin() + 1, {model_, "-p", "ab", "-n", "8"});
         return parsed(words)["ids"];
     }
-
-    Directory directory_;
-    const std::string model_ = directory_.path("model.gguf");
 };
 
 // ---- words -------------------------------------------------------------------------------------
@@ -63,6 +55,7 @@ protected:
 TEST_F(Options, NamesThatWereMeantOtherwiseAreGuessed) {
     EXPECT_THAT(refusal({"verify", "--op", "MUL_MATT"}), HasSubstr("did you mean 'MUL_MAT'?"));
     EXPECT_THAT(refusal({"verify", "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
+    EXPECT_THAT(refusal({"verify", "-d", "CPU,SIIM"}), HasSubstr("did you mean 'sim'?"));
     EXPECT_THAT(refusal({"run", model_, "-d", "CUP"}), HasSubstr("did you mean 'CPU'?"));
     EXPECT_THAT(refusal({"run", model_, "-p", "a", "-d", "siim"}), HasSubstr("mean 'sim'?"));
     const std::string out = directory_.path("out.gguf");
@@ -85,7 +78,7 @@ TEST_F(Options, MinPOfOneLeavesTheLikeliestWordOnly) {
 TEST_F(Options, NodesComputedOneByOneSayTheSame) {
     EXPECT_EQ(ids({"run", "--temp", "0", "--no-fusion"}), ids({"run", "--temp", "0"}));
     const auto fused = [&](const Words& more) {
-        Words words{"explain", kShipped, "-d", "CPU", "--read", "4"};
+        Words words{"explain", kTales, "-d", "CPU", "--read", "4"};
         words.insert(words.end(), more.begin(), more.end());
         int count = 0;
         const json explained = parsed(words);
@@ -114,7 +107,7 @@ TEST_F(Options, EveryInstructionSetTellsTheTaleOfTheReadme) {
     ASSERT_TRUE(std::regex_search(
         demo, found, std::regex("--prompt \"([^\"]+)\" --temperature ([0-9.]+) --seed ([0-9]+)")));
     const std::string whole = directory_.path("f32.gguf");
-    printed({"quantize", kShipped, whole, "F32"});
+    printed({"quantize", kTales, whole, "F32"});
     std::map<std::string, Words> tales;
     for (const std::string& set : instruction_sets()) {
         const std::string tale =
@@ -128,8 +121,8 @@ TEST_F(Options, EveryInstructionSetTellsTheTaleOfTheReadme) {
                 HasSubstr(tales.begin()->first.substr(0, 120)));
     tales.clear();  // that of the other pages, which is the likeliest
     for (const std::string& set : instruction_sets()) {
-        tales[printed({"run", kShipped, "Once upon a time there was a king who", "-n", "16",
-                       "--temp", "0", "-q", "-d", "CPU", "--isa", set})]
+        tales[printed({"run", kTales, "Once upon a time there was a king who", "-n", "16", "--temp",
+                       "0", "-q", "-d", "CPU", "--isa", set})]
             .push_back(set);
     }
     EXPECT_EQ(tales.size(), 1u) << testing::PrintToString(tales);
@@ -137,22 +130,30 @@ TEST_F(Options, EveryInstructionSetTellsTheTaleOfTheReadme) {
     EXPECT_EQ(parsed({"explain", model_, "--isa", instruction_sets().back()})["fits"], true);
 }
 
-/// --tokens is what is written; what is read had that name once, and still hears it.
-TEST_F(Options, EarlierNamesOfOptionsAreUnderstood) {
-    for (const char* name : {"--read", "--tokens", "-n"}) {
+/// Before each name had one meaning, --tokens was also what is read, and --all a longer list.
+TEST_F(Options, EarlierNamesOfOptionsAreUnderstoodWithAHint) {
+    EXPECT_EQ(heddle({"explain", model_, "--read", "3"}).err, "");
+    for (const char* name : {"--tokens", "-n"}) {
         EXPECT_EQ(parsed({"explain", model_, name, "3"})["tokens"], 3) << name;
+        EXPECT_EQ(heddle({"explain", model_, name, "3"}).err,
+                  std::string("[") + name + " is called --read here]\n");
     }
     EXPECT_THAT(printed({"bench", "model", model_, "--quick", "-t", "1", "--prompt", "4"}),
                 HasSubstr("model.gguf"));
+    for (const char* name : {"--all", "-a"}) {
+        const Outcome outcome = heddle({"inspect", model_, name});
+        EXPECT_EQ(outcome.out, printed({"inspect", model_, "--verbose"}));
+        EXPECT_EQ(outcome.err, std::string("[") + name + " is called --verbose here]\n");
+    }
 }
 
 // ---- inspect and quantize ----------------------------------------------------------------------
 
 TEST_F(Options, InspectShowsLongValuesInFull) {
-    const std::string brief = printed({"inspect", kShipped});
-    const std::string whole = printed({"inspect", kShipped, "--all"});
+    const std::string brief = printed({"inspect", kTales});
+    const std::string whole = printed({"inspect", kTales, "--verbose"});
     EXPECT_GT(whole.size(), 2 * brief.size());
-    EXPECT_EQ(whole, printed({"inspect", "-a", kShipped}));
+    EXPECT_EQ(whole, printed({"inspect", "-v", kTales}));
 }
 
 /// Eight layers of three weights, an embedding and an output; rows of 256 numbers.
@@ -219,7 +220,7 @@ TEST_F(Options, QuantizeChoosesForEmbeddingAndOutput) {
 
 TEST_F(Options, AMixtureRuns) {
     const std::string mixed = directory_.path("q4_k_m.gguf");
-    printed({"quantize", kShipped, mixed, "Q4_K_M"});
+    printed({"quantize", kTales, mixed, "Q4_K_M"});
     const json told = parsed({"run", mixed, "-p", "Once upon a time", "-n", "8", "--temp", "0"});
     EXPECT_EQ(told["ids"].size(), 8u);
 }

@@ -12,8 +12,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// Files that the program writes: whole or not at all, and nothing else is touched.
 namespace heddle::cli_test {
@@ -26,21 +25,17 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Words = std::vector<std::string>;
 
-class OutputFiles : public testing::Test {
+class OutputFiles : public ModelTest {
 protected:
-    void SetUp() override { SmallModel().write(model()); }
-
-    std::string path(const std::string& name) const { return directory_.path(name); }
-    std::string model() const { return path("small.gguf"); }
     std::vector<std::string> files() const { return directory_.files(); }
 
     /// Every way to write a file, to `to`.
     std::vector<Words> calls_to(const std::string& to) const {
-        return {{"quantize", model(), to, "Q8_0"},
-                {"explain", model(), "--dot", to},
-                {"explain", model(), "--html", to},
-                {"explain", model(), "--run", "--trace", to},
-                {"run", model(), "-p", "a", "-n", "1", "--html", to}};
+        return {{"quantize", model_, to, "Q8_0"},
+                {"explain", model_, "--dot", to},
+                {"explain", model_, "--html", to},
+                {"explain", model_, "--run", "--trace", to},
+                {"run", model_, "-p", "a", "-n", "1", "--html", to}};
     }
 
     /// A device like the system's own, which a mistake could replace; "" where none can be made.
@@ -56,9 +51,6 @@ protected:
         const rlimit limit{30'000, 30'000};
         setrlimit(RLIMIT_FSIZE, &limit);
     }
-
-private:
-    Directory directory_;
 };
 
 TEST_F(OutputFiles, GoThroughDevices) {
@@ -95,9 +87,9 @@ TEST_F(OutputFiles, GoThroughAFifo) {
 }
 
 TEST_F(OutputFiles, AModelCanGoIntoAPipe) {
-    const Outcome file = heddle({"quantize", model(), path("q8.gguf"), "Q8_0"});
+    const Outcome file = heddle({"quantize", model_, path("q8.gguf"), "Q8_0"});
     ASSERT_EQ(file.status, 0) << file.err;
-    const Outcome printed = heddle({"quantize", model(), "/dev/stdout", "Q8_0"});
+    const Outcome printed = heddle({"quantize", model_, "/dev/stdout", "Q8_0"});
     EXPECT_EQ(printed.status, 0) << printed.err;
     EXPECT_TRUE(printed.out == content_of(path("q8.gguf"))) << printed.out.size();
     EXPECT_THAT(printed.err, HasSubstr("15 of 20 tensors changed"));
@@ -143,7 +135,7 @@ TEST_F(OutputFiles, AreLeftAsTheyWereWhenTheDiskIsFull) {
     const auto before = files();
     for (const char* name : {"old", "new"}) {
         const Outcome outcome =
-            heddle_after(limit_file_size, {"quantize", model(), path(name), "F16"});
+            heddle_after(limit_file_size, {"quantize", model_, path(name), "F16"});
         EXPECT_EQ(outcome.status, 1);
         EXPECT_EQ(outcome.err, "heddle quantize: " + path(name) +
                                    ": cannot be written: File too large after 30000 bytes\n");
@@ -181,7 +173,7 @@ TEST_F(OutputFiles, AreTakenAwayWhenASignalEndsTheProgram) {
         return false;
     };
     const auto before = files();
-    const std::string input = model(), output = path("new.gguf");
+    const std::string input = model_, output = path("new.gguf");
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
         const StoppedTerminal terminal;
         const pid_t child = fork();

@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "program.hpp"
+#include "model_test.hpp"
 
 /// Devices that cannot do everything, and devices that fail: where weights go, who computes, and
 /// that the words stay the same.
@@ -17,20 +16,15 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Words = std::vector<std::string>;
 
-const std::string kModel = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
 const std::string kPrompt = "Once upon a time there was a king who";
 
 /// Has memory of its own, but cannot multiply matrices.
 const std::string kAdder = "sim:ops=ADD,MUL,SCALE";
 
-class Placement : public testing::Test {
+class Placement : public ShippedModelTest {
 protected:
-    void SetUp() override {
-        if (!std::filesystem::exists(kModel)) GTEST_SKIP() << kModel << " is not there";
-    }
-
     static Outcome run(const std::string& device, const Words& more = {}) {
-        Words words{"run", kModel, "-p", kPrompt, "-n", "24", "--temperature", "0", "-d", device};
+        Words words{"run", kTales, "-p", kPrompt, "-n", "24", "--temperature", "0", "-d", device};
         words.insert(words.end(), more.begin(), more.end());
         Outcome outcome = heddle(words);
         EXPECT_EQ(outcome.status, 0) << device << ": " << outcome.err;
@@ -41,7 +35,7 @@ protected:
         return json::parse(run(device, more).out, nullptr, false);
     }
     static json explain(const std::string& device) {
-        const Outcome outcome = heddle({"explain", kModel, "--json", "-d", device});
+        const Outcome outcome = heddle({"explain", kTales, "--json", "-d", device});
         EXPECT_EQ(outcome.status, 0) << outcome.err;
         return json::parse(outcome.out, nullptr, false);
     }
@@ -80,7 +74,7 @@ TEST_F(Placement, ExplainAndBenchAgreeWithRun) {
     EXPECT_EQ(memory_of(explained, "SIM0"), nullptr);
     EXPECT_EQ(explained["schedule"]["splits"].size(), 1u);
 
-    const Outcome bench = heddle({"bench", "model", kModel, "-d", kAdder, "--quick", "--threads",
+    const Outcome bench = heddle({"bench", "model", kTales, "-d", kAdder, "--quick", "--threads",
                                   "1", "--prompt", "4", "-n", "2", "--json"});
     ASSERT_EQ(bench.status, 0) << bench.err;
     EXPECT_EQ(json::parse(bench.out, nullptr, false)["rows"][0]["placement"],
@@ -200,7 +194,7 @@ TEST_F(Placement, TheOtherDevicesTakeOver) {
 
 TEST_F(Placement, AConversationGoesOnToo) {
     const auto talk = [](const std::string& device) {
-        return heddle({"run", kModel, "-i", "-n", "12", "--temperature", "0", "-q", "-d", device},
+        return heddle({"run", kTales, "-i", "-n", "12", "--temperature", "0", "-q", "-d", device},
                       "Once upon a time\nThe king said\nAnd then\n");
     };
     const Outcome alone = talk("CPU"), with = talk("sim:devices=1,node=5000");
@@ -216,7 +210,7 @@ TEST_F(Placement, TheScheduleAfterAFailureIsThatOfTheDevicesLeft) {
 
 TEST_F(Placement, ABenchmarkDoesNotMeasureHalfADevice) {
     const Outcome outcome = heddle(
-        {"bench", "model", kModel, "-d", "sim:devices=1,node=1000", "--quick", "--threads", "1"});
+        {"bench", "model", kTales, "-d", "sim:devices=1,node=1000", "--quick", "--threads", "1"});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
     EXPECT_THAT(outcome.err, StartsWith("heddle bench model: SIM0"));

@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// What scripts get from the program.
 namespace heddle::cli_test {
@@ -14,12 +13,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class Scripts : public testing::Test {
-protected:
-    void SetUp() override { SmallModel().write(model_); }
-    Directory directory_;
-    std::string model_ = directory_.path("m.gguf");
-};
+class Scripts : public ModelTest {};
 
 TEST_F(Scripts, AreToldWhyATextEndedAndHowItWasMade) {
     const Outcome outcome = heddle({"run", model_, "-p", "a", "-n", "4", "--seed", "9", "--json"});

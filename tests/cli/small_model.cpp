@@ -102,4 +102,20 @@ void SmallModel::write(const std::string& path) const {
     ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), false)) << path;
 }
 
+void copy_changed(const std::string& from, const std::string& to,
+                  const std::function<void(gguf_context*, ggml_context*)>& change) {
+    ggml_context* tensors = nullptr;
+    const gguf_context_ptr file(
+        gguf_init_from_file(from.c_str(), {.no_alloc = false, .ctx = &tensors}));
+    const ggml_context_ptr owner(tensors),
+        more(ggml_init({.mem_size = 8 << 20, .mem_buffer = nullptr, .no_alloc = false}));
+    ASSERT_NE(file, nullptr) << from;
+    for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
+        const char* name = gguf_get_tensor_name(file.get(), i);
+        gguf_set_tensor_data(file.get(), name, ggml_get_tensor(tensors, name)->data);
+    }
+    change(file.get(), more.get());
+    ASSERT_TRUE(gguf_write_to_file(file.get(), to.c_str(), false)) << to;
+}
+
 }  // namespace heddle::cli_test

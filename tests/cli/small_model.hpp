@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "ggml.h"
+#include "gguf.h"
 
 namespace heddle::cli_test {
 
@@ -24,5 +26,9 @@ struct SmallModel {
 
     static constexpr std::int64_t kLayers = 2, kWidth = 32, kHeads = 4, kKvHeads = 2, kContext = 64;
 };
+
+/// A copy of a model file with some keys set, or tensors added, by `change`.
+void copy_changed(const std::string& from, const std::string& to,
+                  const std::function<void(gguf_context*, ggml_context*)>& change);
 
 }  // namespace heddle::cli_test

@@ -13,8 +13,7 @@
 #include "ggml-cpp.h"
 #include "ggml.h"
 #include "gguf.h"
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// The program where its surroundings are hostile: output that cannot be written, no more threads,
 /// models and options that make no sense.
@@ -26,26 +25,11 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-class Surroundings : public testing::Test {
+class Surroundings : public ModelTest {
 protected:
-    void SetUp() override { SmallModel().write(model()); }
-
-    std::string path(const std::string& name) const { return directory_.path(name); }
-    std::string model() const { return path("small.gguf"); }
-
     /// The small model with some keys set, or tensors added, by `change`.
     std::string changed(const std::function<void(gguf_context*, ggml_context*)>& change) const {
-        ggml_context* tensors = nullptr;
-        const gguf_context_ptr file(
-            gguf_init_from_file(model().c_str(), {.no_alloc = false, .ctx = &tensors}));
-        const ggml_context_ptr owner(tensors),
-            more(ggml_init({.mem_size = 8 << 20, .mem_buffer = nullptr, .no_alloc = false}));
-        for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
-            const char* name = gguf_get_tensor_name(file.get(), i);
-            gguf_set_tensor_data(file.get(), name, ggml_get_tensor(tensors, name)->data);
-        }
-        change(file.get(), more.get());
-        EXPECT_TRUE(gguf_write_to_file(file.get(), path("changed.gguf").c_str(), false));
+        copy_changed(model_, path("changed.gguf"), change);
         return path("changed.gguf");
     }
 
@@ -68,22 +52,19 @@ protected:
                 {"run", "--help"},
                 {"devices"},
                 {"devices", "--json"},
-                {"inspect", model()},
-                {"inspect", model(), "--json"},
-                {"explain", model()},
-                {"explain", model(), "--json"},
-                {"quantize", model(), path("q8.gguf"), "Q8_0"},
-                {"run", model(), "-p", "a", "-n", "2", "-q"},
-                {"run", model(), "-p", "a", "-n", "2", "--json"},
+                {"inspect", model_},
+                {"inspect", model_, "--json"},
+                {"explain", model_},
+                {"explain", model_, "--json"},
+                {"quantize", model_, path("q8.gguf"), "Q8_0"},
+                {"run", model_, "-p", "a", "-n", "2", "-q"},
+                {"run", model_, "-p", "a", "-n", "2", "--json"},
                 {"verify", "--op", "ADD", "--cases", "1"},
-                {"verify", model(), "--on", "sim"},
+                {"verify", model_, "--on", "sim"},
                 {"bench", "ops", "ADD", "--quick", "-t", "1"},
                 {"completion", "bash"},
                 {"manual"}};
     }
-
-private:
-    Directory directory_;
 };
 
 TEST_F(Surroundings, EveryCommandNoticesThatItsOutputIsLost) {
@@ -100,15 +81,15 @@ TEST_F(Surroundings, EveryCommandNoticesThatItsOutputIsLost) {
 }
 
 TEST_F(Surroundings, WhatIsPrintedNeverGoesIntoAFileThatIsWritten) {
-    ASSERT_EQ(heddle({"quantize", model(), path("right.gguf"), "Q8_0"}).status, 0);
+    ASSERT_EQ(heddle({"quantize", model_, path("right.gguf"), "Q8_0"}).status, 0);
     heddle_after([] { close(STDOUT_FILENO), close(STDIN_FILENO), close(STDERR_FILENO); },
-                 {"quantize", model(), path("q8.gguf"), "Q8_0"});
+                 {"quantize", model_, path("q8.gguf"), "Q8_0"});
     EXPECT_TRUE(content_of(path("q8.gguf")) == content_of(path("right.gguf")));
 }
 
 TEST_F(Surroundings, AClosedStandardErrorIsNoFailure) {
     const auto closed = [] { close(STDERR_FILENO); };
-    const Outcome outcome = heddle_after(closed, {"run", model(), "-p", "a", "-n", "2"});
+    const Outcome outcome = heddle_after(closed, {"run", model_, "-p", "a", "-n", "2"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.out, testing::StartsWith("a"));
     EXPECT_EQ(heddle_after(closed, {"run", path("none.gguf")}).status, 1);
@@ -154,14 +135,14 @@ TEST_F(Surroundings, ThreadsThatCannotBeStartedAreASentence) {
                 testing::ContainsRegex("^heddle bench ceilings: thread [2-4] of 8 cannot be "
                                        "started: Resource temporarily unavailable\n$"));
     const Outcome run = heddle_after(
-        few_threads, {"run", model(), "-p", "a", "-n", "2", "-q", "-d", "sim:devices=3"});
+        few_threads, {"run", model_, "-p", "a", "-n", "2", "-q", "-d", "sim:devices=3"});
     EXPECT_EQ(run.status, 0) << run.err;  // the work is done by the threads there are
 }
 
 TEST_F(Surroundings, QuantizeGoesOnWithTheThreadsThereAre) {
-    ASSERT_EQ(heddle({"quantize", model(), path("right.gguf"), "Q4_0", "-t", "1"}).status, 0);
+    ASSERT_EQ(heddle({"quantize", model_, path("right.gguf"), "Q4_0", "-t", "1"}).status, 0);
     const Outcome outcome =
-        heddle_after(few_threads, {"quantize", model(), path("q4.gguf"), "Q4_0", "-t", "64"});
+        heddle_after(few_threads, {"quantize", model_, path("q4.gguf"), "Q4_0", "-t", "64"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_TRUE(content_of(path("q4.gguf")) == content_of(path("right.gguf")));
 }
@@ -232,25 +213,25 @@ TEST_F(Surroundings, RunRefusesOptionsThatAreNoNumbers) {
         {{"--seed", "18446744073709551616"}, "is no whole number from 0 to 18446744073709551615"},
         {{"--seed", "-1"}, "'-1' is no whole number"}};
     for (const auto& [words, sentence] : cases) {
-        const Outcome outcome = run(model(), words);
+        const Outcome outcome = run(model_, words);
         refuses(outcome, sentence, 2);
         EXPECT_LT(outcome.err.size(), 300u) << outcome.err;
     }
-    refuses(run(model(), {"--device", ""}), "--device '': names no device");
-    refuses(run(model(), {"--device", ","}), "--device ',': names no device");
-    EXPECT_EQ(run(model(), {"--seed", "18446744073709551615"}).status, 0);
+    refuses(run(model_, {"--device", ""}), "--device '': names no device");
+    refuses(run(model_, {"--device", ","}), "--device ',': names no device");
+    EXPECT_EQ(run(model_, {"--seed", "18446744073709551615"}).status, 0);
 }
 
 TEST_F(Surroundings, MalformedParametersOfADeviceAreNamed) {
     for (const char* words : {"sim:mem=-1", "sim:mem=", "sim:loom=1", "sim:devices=0"}) {
-        const Outcome outcome = run(model(), {"--device", words});
+        const Outcome outcome = run(model_, {"--device", words});
         refuses(outcome, "does not accept the parameters");
         EXPECT_THAT(outcome.err, Not(HasSubstr("no device is called")));
     }
 }
 
 TEST_F(Surroundings, ALineThatDoesNotFitEndsItsTurnOnly) {
-    const Outcome outcome = heddle({"run", model(), "-i", "-n", "1", "-q", "--temperature", "0"},
+    const Outcome outcome = heddle({"run", model_, "-i", "-n", "1", "-q", "--temperature", "0"},
                                    std::string(200, 'a') + "\nb\n");
     EXPECT_EQ(outcome.status, 1);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("the prompt is 204 tokens long"),

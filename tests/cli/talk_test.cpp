@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "model_test.hpp"
 #include "session.hpp"
-#include "small_model.hpp"
 
 /// Talking with a model, at a terminal and from scripts.
 namespace heddle::cli_test {
@@ -18,16 +18,11 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kTales = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
-
-class Talk : public testing::Test {
+class Talk : public ModelTest {
 protected:
     void SetUp() override {
-        SmallModel().write(text_model_);
-        SmallModel{.chat_template =
-                       "{% for m in messages %}<{{ m.role }}:{{ m.content }}>{% endfor "
-                       "%}<assistant:"}
-            .write(chat_model_);
+        ModelTest::SetUp();
+        chat_model_ = with_template();
     }
     json spoken(std::vector<std::string> words, const std::string& input = "") const {
         words.insert(words.begin(), "run");
@@ -40,9 +35,7 @@ protected:
         return {"run", model, "--temperature", "0", "-n", "4"};
     }
 
-    Directory directory_;
-    std::string text_model_ = directory_.path("text.gguf");
-    std::string chat_model_ = directory_.path("chat.gguf");
+    std::string chat_model_;
 };
 
 TEST_F(Talk, AModelWithATemplateChatsUnlessToldNotTo) {
@@ -51,17 +44,17 @@ TEST_F(Talk, AModelWithATemplateChatsUnlessToldNotTo) {
     EXPECT_EQ(chat["prompt_ids"], told["prompt_ids"]);
     const json text = spoken({chat_model_, "-p", "a", "--no-chat"});
     EXPECT_LT(text["prompt_ids"].size(), chat["prompt_ids"].size());
-    EXPECT_EQ(text["prompt_ids"], spoken({text_model_, "-p", "a"})["prompt_ids"]);
+    EXPECT_EQ(text["prompt_ids"], spoken({model_, "-p", "a"})["prompt_ids"]);
     EXPECT_EQ(heddle({"run", chat_model_, "-p", "a", "--chat", "--no-chat"}).status, 2);
 }
 
 TEST_F(Talk, ThePromptMayComeFromAFileOrStandardInput) {
-    const json expected = spoken({text_model_, "-p", "one\ntwo"})["prompt_ids"];
+    const json expected = spoken({model_, "-p", "one\ntwo"})["prompt_ids"];
     write_content(directory_.path("prompt"), "one\ntwo\n");
-    EXPECT_EQ(spoken({text_model_, "-f", directory_.path("prompt")})["prompt_ids"], expected);
-    EXPECT_EQ(spoken({text_model_}, "one\ntwo\n")["prompt_ids"], expected);
-    EXPECT_EQ(spoken({text_model_, "-f", "-"}, "one\ntwo\n")["prompt_ids"], expected);
-    EXPECT_EQ(spoken({text_model_, "one\ntwo"}, "not read")["prompt_ids"], expected);
+    EXPECT_EQ(spoken({model_, "-f", directory_.path("prompt")})["prompt_ids"], expected);
+    EXPECT_EQ(spoken({model_}, "one\ntwo\n")["prompt_ids"], expected);
+    EXPECT_EQ(spoken({model_, "-f", "-"}, "one\ntwo\n")["prompt_ids"], expected);
+    EXPECT_EQ(spoken({model_, "one\ntwo"}, "not read")["prompt_ids"], expected);
     const Outcome empty = heddle({"run", chat_model_}, "");
     EXPECT_EQ(empty.status, 1);
     EXPECT_THAT(empty.err, HasSubstr("the prompt is empty; give one with --prompt"));
@@ -156,12 +149,12 @@ TEST_F(Talk, CtrlCEndsATextWithItsClosingLine) {
 }
 
 TEST_F(Talk, SeveralLinesAreOneMessage) {
-    std::vector<std::string> words = talking(text_model_);
+    std::vector<std::string> words = talking(model_);
     words.insert(words.end(), {"-i", "--json"});
     const Outcome outcome = heddle(words, "\"\"\"\none\ntwo\"\"\"\n");
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["prompt_ids"],
-              spoken({text_model_, "-p", "one\ntwo"})["prompt_ids"]);
+              spoken({model_, "-p", "one\ntwo"})["prompt_ids"]);
 }
 
 TEST_F(Talk, ConversationsAreSavedAndGoOn) {
@@ -192,7 +185,7 @@ TEST_F(Talk, ConversationsAreSavedAndGoOn) {
 }
 
 TEST_F(Talk, APathIsNoCommand) {
-    std::vector<std::string> words = talking(text_model_);
+    std::vector<std::string> words = talking(model_);
     words.insert(words.end(), {"-i", "-q"});
     const Outcome outcome = heddle(words, "/etc/x\n");
     EXPECT_THAT(outcome.err, Not(HasSubstr("there is no command")));
@@ -203,15 +196,14 @@ TEST_F(Talk, AnAnswerHasNoSilentLimit) {
     // The small model never ends by itself: the context does.
     const Outcome outcome = heddle({"run", chat_model_, "-p", "a", "--temperature", "0"});
     EXPECT_THAT(outcome.err, HasSubstr("the context of 64 tokens is full"));
-    const Outcome text = heddle({"run", text_model_, "-p", "a", "-n", "5", "--temperature", "0"});
+    const Outcome text = heddle({"run", model_, "-p", "a", "-n", "5", "--temperature", "0"});
     EXPECT_THAT(text.err, HasSubstr("; stopped after 5 tokens (-n); "));
 }
 
 TEST_F(Talk, ATextDoesNotEndInHalfACharacter) {
     int cut = 0;
     for (int seed = 0; seed < 40; ++seed) {
-        std::vector<std::string> words{"run", text_model_,     "-p", "a", "-n",
-                                       "2",   "--temperature", "9"};
+        std::vector<std::string> words{"run", model_, "-p", "a", "-n", "2", "--temperature", "9"};
         words.insert(words.end(), {"--top-k", "0", "--top-p", "1", "--min-p", "0", "-q"});
         words.insert(words.end(), {"--seed", std::to_string(seed)});
         auto as_json = words;
@@ -243,7 +235,7 @@ TEST_F(Talk, StopsBeforeWordsThatAreNamed) {
 
 TEST_F(Talk, ARepeatedWordIsLessLikely) {
     const auto text = [&](const char* penalty) {
-        return heddle({"run", text_model_, "-p", "a", "-n", "30", "--temperature", "0", "--json",
+        return heddle({"run", model_, "-p", "a", "-n", "30", "--temperature", "0", "--json",
                        "--repeat-penalty", penalty});
     };
     const json plain = json::parse(text("1").out), varied = json::parse(text("50").out);
@@ -255,7 +247,7 @@ TEST_F(Talk, ARepeatedWordIsLessLikely) {
 }
 
 TEST_F(Talk, TheSeedIsAnotherOneEachTimeAndShown) {
-    const std::vector<std::string> words{"run", text_model_,     "-p", "a", "-n",
+    const std::vector<std::string> words{"run", model_,          "-p", "a", "-n",
                                          "20",  "--temperature", "2"};
     const Outcome first = heddle(words), second = heddle(words);
     EXPECT_NE(first.out, second.out);
@@ -265,7 +257,7 @@ TEST_F(Talk, TheSeedIsAnotherOneEachTimeAndShown) {
     again.insert(again.end(), {"--seed", first.err.substr(at, first.err.find(';', at) - at)});
     EXPECT_EQ(heddle(again).out, first.out);
     // Nothing is drawn by lot without temperature.
-    EXPECT_THAT(heddle({"run", text_model_, "-p", "a", "-n", "2", "--temperature", "0"}).err,
+    EXPECT_THAT(heddle({"run", model_, "-p", "a", "-n", "2", "--temperature", "0"}).err,
                 Not(HasSubstr("seed")));
 }
 

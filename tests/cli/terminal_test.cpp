@@ -7,8 +7,8 @@
 #include <regex>
 #include <thread>
 
+#include "model_test.hpp"
 #include "session.hpp"
-#include "small_model.hpp"
 
 /// Terminals that can do little, or are narrow; homes that cannot be written to; keys at any time.
 namespace heddle::cli_test {
@@ -18,15 +18,8 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-const std::string kTales = HEDDLE_SHIPPED "/tales-7m-q8_0.gguf";
-
-class Terminals : public testing::Test {
+class Terminals : public ModelTest {
 protected:
-    void SetUp() override {
-        SmallModel{.chat_template =
-                       "{% for m in messages %}<{{ m.content }}>{% endfor %}<assistant:"}
-            .write(model_);
-    }
     /// All that is on the screen when the program has ended well.
     static std::string screen(const Words& words, const Words& environment,
                               unsigned short columns = 80) {
@@ -34,9 +27,6 @@ protected:
         EXPECT_EQ(session.status(), 0) << session.screen();
         return session.screen();
     }
-
-    Directory directory_;
-    std::string model_ = directory_.path("model.gguf");
 };
 
 TEST_F(Terminals, ColoursAndBarsAreForThoseThatHaveThem) {
@@ -88,7 +78,7 @@ TEST_F(Terminals, AConversationNeedsNoHomeAndNoHistory) {
                             {"TERM=dumb"},
                             {"LC_ALL=C"}}) {
         SCOPED_TRACE(testing::PrintToString(environment));
-        Session session({"run", model_, "-n", "2", "--temperature", "0"}, environment);
+        Session session({"run", with_template(), "-n", "2", "--temperature", "0"}, environment);
         ASSERT_TRUE(session.sees("> "));
         session.type("hello\r");
         ASSERT_TRUE(session.sees("[stopped after 2 tokens; -n for more]"));
@@ -99,7 +89,7 @@ TEST_F(Terminals, AConversationNeedsNoHomeAndNoHistory) {
 
 TEST_F(Terminals, HistoryIsForItsOwnerOnly) {
     const std::string kept = directory_.path("history");
-    Session session({"run", model_, "-n", "1"}, {"HEDDLE_HISTORY=" + kept});
+    Session session({"run", with_template(), "-n", "1"}, {"HEDDLE_HISTORY=" + kept});
     ASSERT_TRUE(session.sees("> "));
     session.type("/system a secret\r");
     ASSERT_TRUE(session.sees("[system message: a secret]"));

@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "program.hpp"
-#include "small_model.hpp"
+#include "model_test.hpp"
 
 /// What the program makes of the words people type, and how it looks on a terminal.
 namespace heddle::cli_test {
@@ -73,18 +72,13 @@ TEST(Usage, ValuesMayLookLikeOptions) {
 }
 
 /// The text that a small model writes.
-class Synonyms : public testing::Test {
+class Synonyms : public ModelTest {
 protected:
-    void SetUp() override { SmallModel().write(directory_.path("m.gguf")); }
-
     std::string text(std::vector<std::string> words) {
         const Outcome outcome = heddle(words);
         EXPECT_EQ(outcome.status, 0) << outcome.err;
         return outcome.out;
     }
-
-    Directory directory_;
-    std::string model_ = directory_.path("m.gguf");
 };
 
 TEST_F(Synonyms, NamesOfLlamaCppWork) {
@@ -135,7 +129,8 @@ TEST(Help, HasGroupsDefaultsAndExamples) {
         EXPECT_THAT(text, HasSubstr(group));
     }
     EXPECT_THAT(text, HasSubstr("--top-k N           Choose among so many; 0: all (default 40)\n"));
-    EXPECT_THAT(text, HasSubstr("-n, --tokens N          Most tokens to write (default 128;"));
+    EXPECT_THAT(text,
+                HasSubstr("-n, --tokens N          Tokens to generate, at most (default 128;"));
     EXPECT_THAT(text, Not(HasSubstr("INT")));
     EXPECT_THAT(text, Not(HasSubstr("Needs:")));
 }

@@ -5,7 +5,8 @@
 
 Lists the options of every command of HEDDLE from its own help, and runs for each the command line that help_promises.py
 has for it. Fails where an option has none, where there is one for an option that is not there, and where the command does
-not do what the option says. Examples in the help must use options that exist; an option has one meaning in all commands.
+not do what the option says. Examples in the help must use options that exist. An option has one meaning in all commands:
+the same letter, the same kind of argument, and the same sentence, to which only those in ADDS may add something.
 """
 
 import concurrent.futures
@@ -20,7 +21,7 @@ import struct
 import subprocess
 import sys
 
-from help_promises import PROMISES, TALE
+from help_promises import ADDS, PROMISES, TALE
 
 OPTION = re.compile(r"^ +(?:(-[A-Za-z]), )?(?:(--[a-z][a-z-]*)|(-[A-Za-z])\b)")
 TEMPLATE = "{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}"
@@ -47,21 +48,57 @@ def options_in(text):
     return found
 
 
-def values_in(text):
-    """What stands behind each option: "number", "word", or nothing."""
+class Meaning:
+    """An option as the help of one command shows it."""
+
+    def __init__(self, command, letter, value, text):
+        self.command, self.letter = "heddle " + " ".join(command), letter
+        self.kind = "choice" if "|" in value else value
+        self.sentence = re.sub(r" \(default:? [^()]*(?:\([^()]*\)[^()]*)*\)$", "", text)  # which is the command's own
+
+
+def meanings_in(command, text):
+    """(long name, meaning) of each option of a help."""
+    entry = re.compile(r"^  (?:(-\w), |    )(--[a-z][a-z-]*)(?: (\S+))?(?:  +(\S.*))?$|^ {26}(\S.*)$|^(.*)$", re.MULTILINE)
+    name = None
+    for letter, long_name, value, first, more, other in entry.findall(text.partition("\nExamples:\n")[0]):
+        if name and not more:
+            yield name, Meaning(command, *head, " ".join(words))
+            name = None
+        if long_name:
+            name, head, words = long_name, (letter, value), [first] if first else []
+        elif more and name:
+            words.append(more)
+
+
+def meanings(program, commands):
+    """All of each name."""
     found = {}
-    for name, value in re.findall(r"^ +(?:-[A-Za-z], )?(--[a-z][a-z-]*)(?: ([A-Z]\S*|\S+\|\S+))?(?:  |$)", text, re.MULTILINE):
-        found[name] = "number" if value in ("N", "X") else "word" if value else ""
+    for command in sorted(commands):
+        for name, meaning in meanings_in(command, help_of(program, command) + "\n"):
+            found.setdefault(name, []).append(meaning)
     return found
 
 
-def ambiguous(program, commands):
-    """Options that take a number in one command and something else in another."""
-    meanings = {}
-    for command in commands:
-        for name, value in values_in(help_of(program, command)).items():
-            meanings.setdefault(name, {}).setdefault(value, []).append(" ".join(command))
-    return {name: kinds for name, kinds in meanings.items() if len(kinds) > 1}
+def ambiguous(found):
+    """A line for every option that is not the same in all commands that have it: letter, kind of argument, sentence."""
+    letters = {}
+    for name, each in found.items():
+        for meaning in each:
+            first = each[0]
+            where = f"{name} of {meaning.command} and of {first.command}: "
+            if meaning.letter != first.letter:
+                yield f"{where}short names '{meaning.letter}' and '{first.letter}'"
+            if meaning.kind != first.kind:
+                yield f"{where}take '{meaning.kind}' and '{first.kind}'"
+            if meaning.letter and letters.setdefault(meaning.letter, name) != name:
+                yield f"{meaning.letter} is {name} in {meaning.command}, elsewhere {letters[meaning.letter]}"
+            sentence = ADDS.get(name, (first.sentence,))[0]
+            begins_alike = meaning.sentence.startswith(sentence) and meaning.sentence[len(sentence):][:1] in ("", ":", ";", ",")
+            if meaning.sentence != sentence and not (name in ADDS and begins_alike):
+                yield f"{where}'{meaning.sentence}' and '{sentence}'"
+    yield from (f"{name} is in ADDS of help_promises.py, but nothing is added to it" for name, (sentence, _) in ADDS.items()
+                if all(meaning.sentence == sentence for meaning in found.get(name, [])))
 
 
 def wrong_examples(program, commands):
@@ -180,12 +217,17 @@ def unkept(program, root, build, options):
 
 
 def main():
-    program, root, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]).resolve()
+    program, root, build = (pathlib.Path(word).resolve() for word in sys.argv[1:])
     shutil.rmtree(build / "help-coverage", ignore_errors=True)
     options = list(promised(program))
     assert len(options) > 50, f"only {len(options)} options were found: has the help another form?"
     commands = {command for command, _ in options}
-    problems = [f"{name} means different things: {kinds}" for name, kinds in ambiguous(program, commands).items()]
+    clash = {"--all": [Meaning(("a",), "-a", "", "All ops"), Meaning(("b",), "", "N", "All values")]}
+    assert len(list(ambiguous(clash))) >= 3, "a clash of letter, argument and sentence is not seen"
+    found = meanings(program, commands)
+    seen = {name for _, names in options for name in names if name.startswith("--")}
+    problems = [f"{name}: its line of help is not understood" for name in seen - found.keys()]
+    problems += ambiguous(found)
     problems += wrong_examples(program, commands)
     problems += unkept(program, root, build, options)
     print("\n".join(problems))

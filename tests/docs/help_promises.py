@@ -17,6 +17,21 @@ BENCH_MODEL = ["bench", "model", "MODEL", "--quick", "-t", "1", "--prompt-tokens
 COMPARE = ["bench", "compare", "--quick", "-t", "1", "--against", "CPU"]
 
 
+# Options to whose sentence a command may add something of its own, and why. All others say the same in all commands.
+ADDS = {
+    "--batch": ("Tokens of a prompt to read at a time", "what depends on it differs"),
+    "--device": ("Devices to use, such as CUDA0,CUDA1 or CPU", "some commands take one only"),
+    "--html": ("Write an HTML page", "what is on it"),
+    "--isa": ("Instruction set of the processor's kernels, such as AVX2", "verify tries all of them"),
+    "--prompt": ("Prompt for the model", "there are other ways to give it in run, and verify takes several"),
+    "--shape": ("Shape of a model without a file", "which there are"),
+    "--threads": ("Threads of the processor", "benchmarks and verify try several"),
+    "--tokens": ("Tokens to generate", "what becomes of them"),
+    "--type": ("Type of the weights, such as Q4_0 or F16", "benchmarks take several"),
+    "--verbose": ("Show more", "what that is"),
+}
+
+
 class Promise:
     def __init__(self, words, check, status=0, stdin="", stop_after=None):
         self.words, self.check, self.status = words, check, status
@@ -224,7 +239,7 @@ OTHERS = {
     },
     "inspect": {
         "--json": Promise(["inspect", "MODEL", "--json"], gives(lambda all: len(all["tensors"]) == 74)),
-        "-a": Promise(["inspect", "MODEL", "-a"], lambda done: len(done.out) > 2 * len(done.other(["inspect", "MODEL"]).out)),
+        "-v": Promise(["inspect", "MODEL", "-v"], lambda done: len(done.out) > 2 * len(done.other(["inspect", "MODEL"]).out)),
     },
     "quantize": {
         "--imatrix": Promise([*QUANTIZE, "IQ2_XXS", "--imatrix", "MODEL"], says("has no importance of weights"), status=1),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "nearest.hpp"
@@ -14,21 +16,15 @@ struct Synonym {
     std::string_view theirs, ours;
 };
 constexpr Synonym kSynonyms[] = {
-    {"--temp", "--temperature"},
-    {"--n-predict", "--tokens"},
-    {"--predict", "--tokens"},
-    {"--ctx-size", "--context"},
-    {"--batch-size", "--batch"},
-    {"-b", "--batch"},
-    {"--system-prompt", "--system"},
-    {"-sys", "--system"},
-    {"-s", "--seed"},
-    {"--conversation", "--interactive"},
-    {"-cnv", "--interactive"},
-    // What these were called when their names had another meaning in other commands.
-    {"--tokens", "--read"},
-    {"-n", "--read"},
-    {"--prompt", "--prompt-tokens"},
+    {"--temp", "--temperature"},         {"--n-predict", "--tokens"}, {"--predict", "--tokens"},
+    {"--ctx-size", "--context"},         {"--batch-size", "--batch"}, {"-b", "--batch"},
+    {"--system-prompt", "--system"},     {"-sys", "--system"},        {"-s", "--seed"},
+    {"--conversation", "--interactive"}, {"-cnv", "--interactive"},
+};
+/// What options were called before each name had one meaning in all commands.
+constexpr Synonym kEarlierNames[] = {
+    {"--tokens", "--read"}, {"-n", "--read"},    {"--prompt", "--prompt-tokens"},
+    {"--all", "--verbose"}, {"-a", "--verbose"},
 };
 constexpr std::string_view kLayerOptions[] = {"-ngl", "--n-gpu-layers", "--gpu-layers"};
 
@@ -187,7 +183,7 @@ private:
         return is_end() ? "" : typed_[at_++];
     }
 
-    /// Whether it was a name of llama.cpp's.
+    /// Whether it was a name of llama.cpp's, or one of earlier times.
     bool read_synonym(const std::string& word, const std::string& name) {
         const bool has_model = app_->get_option_no_throw("model") != nullptr;
         if (!has_model || find_option(app_, name) != nullptr) return false;
@@ -199,12 +195,26 @@ private:
             read_layers(name, value_of(word, name));
             return true;
         }
-        for (const auto& [theirs, ours] : kSynonyms) {
-            if (name != theirs || find_option(app_, std::string(ours)) == nullptr) continue;
-            read_option(std::string(ours) + word.substr(name.size()));
+        if (const auto ours = own_name(kSynonyms, name)) {
+            read_option(*ours + word.substr(name.size()));
             return true;
         }
-        return false;
+        const auto later = own_name(kEarlierNames, name);
+        if (!later) return false;
+        line_.notes.push_back(name + " is called " + *later + " here");
+        read_option(*later + word.substr(name.size()));
+        return true;
+    }
+
+    /// What the command at hand calls the option; nothing if it has none.
+    std::optional<std::string> own_name(std::span<const Synonym> synonyms,
+                                        std::string_view name) const {
+        for (const auto& [theirs, ours] : synonyms) {
+            if (name == theirs && find_option(app_, std::string(ours)) != nullptr) {
+                return std::string(ours);
+            }
+        }
+        return std::nullopt;
     }
 
     /// All layers that fit are on devices anyway.

@@ -11,6 +11,7 @@ struct CommandLine {
     std::vector<std::string> words;  ///< as the parser should read them
     std::string command;             ///< the command that they ask for: "bench ops"
     std::string problem;             ///< a word that means nothing, in a sentence; or empty
+    std::vector<std::string> notes;  ///< what is better typed another way
 };
 
 /// Finds words that mean nothing, and says which may have been meant. Understands besides what the

@@ -32,11 +32,9 @@ OptionText describe_option(const CLI::Option& option) {
     text.choices = choices_in(type);
     // Validators add what they want behind a colon.
     if (option.get_items_expected_max() > 0) text.kind = type.substr(0, type.find(':'));
-    text.value = text.kind;
-    text.by_place = option.get_positional();
-    if (text.by_place) {
-        text.value = option.get_name(true);
-        std::ranges::transform(text.value, text.value.begin(),
+    if (option.get_positional()) {
+        text.place = option.get_name(true);
+        std::ranges::transform(text.place, text.place.begin(),
                                [](unsigned char c) { return std::toupper(c); });
     }
     text.repeated = option.get_items_expected_max() > 1;

@@ -9,15 +9,22 @@ namespace heddle::tool {
 
 struct OptionText {
     std::string short_name, long_name;  ///< with dashes; both empty for what is given by place
-    std::string value;                  ///< what is written for it in help; empty for flags
-    std::string kind;                   ///< of what it takes: FILE, DIR, DEVICE, TEXT, INT, ...
+    std::string kind;   ///< of what it takes: FILE, DIR, DEVICE, TEXT, INT, ...; empty for flags
+    std::string place;  ///< what it is called where it may stand without a name; else empty
     std::string description, preset;
     std::string group;  ///< the heading it stands under in help
     std::vector<std::string> choices;
     bool required = false, repeated = false;
-    bool by_place = false;  ///< may stand without a name, such as a prompt behind its model
 
+    /// Has no name: it is given by its place only.
     bool is_positional() const { return short_name.empty() && long_name.empty(); }
+    /// What is written for it in help; empty for flags. Numbers are N and X: which are allowed, the
+    /// description says.
+    std::string value() const {
+        if (is_positional()) return place;
+        if (kind == "INT" || kind == "UINT") return "N";
+        return kind == "FLOAT" ? "X" : kind;
+    }
     bool takes_file() const { return kind == "FILE" || kind == "DIR"; }
 };
 

@@ -78,7 +78,7 @@ std::string bash_values(const CommandText& program) {
     std::string text;
     for_each_command(program, [&](const CommandText& command) {
         for (const OptionText& option : command.options) {
-            if (option.is_positional() || option.value.empty()) continue;
+            if (option.is_positional() || option.value().empty()) continue;
             std::string pattern;
             for (const std::string& name : {option.short_name, option.long_name}) {
                 if (name.empty()) continue;
@@ -135,10 +135,10 @@ std::string zsh_option(const OptionText& option, int& place) {
                                : option.takes_file()   ? "_files"
                                : option.kind == "DEVICE" ? "_heddle_device_names"
                                                          : " ";
-    const std::string value = fmt::format("{}:{}", zsh_escaped(option.value), action);
+    const std::string value = fmt::format("{}:{}", zsh_escaped(option.value()), action);
     if (option.is_positional()) return in_quotes(fmt::format("{}:{}", ++place, value));
     std::string spec = fmt::format("[{}]", zsh_escaped(option.description));
-    if (!option.value.empty()) spec += ":" + value;
+    if (!option.value().empty()) spec += ":" + value;
     const std::string many = option.repeated ? "*" : "";
     if (option.short_name.empty() || option.long_name.empty()) {
         return in_quotes(many + option.short_name + option.long_name + spec);
@@ -202,7 +202,7 @@ std::string fish_option(const OptionText& option, const std::string& start) {
         line += " -x -a " + in_quotes(joined(option.choices));
     } else if (option.kind == "DEVICE") {
         line += " -x -a " + in_quotes(fmt::format("({})", kDevices));
-    } else if (!option.value.empty()) {
+    } else if (!option.value().empty()) {
         line += option.takes_file() ? " -r -F" : " -x";
     }
     return line + " -d " + in_quotes(option.description) + "\n";

@@ -7,6 +7,7 @@
 
 #include "console.hpp"
 #include "number_checks.hpp"
+#include "shared_options.hpp"
 #include "target.hpp"
 
 namespace heddle::tool {
@@ -41,29 +42,6 @@ Result<> take_named(const std::string& name, DeviceChoice& choice) {
     return ok();
 }
 
-bool is_device(const std::string& name) {
-    return std::ranges::any_of(Device::all(),
-                               [&](const Device& each) { return each.name() == name; });
-}
-
-std::vector<std::string> split(const std::string& list) {
-    std::vector<std::string> names;
-    std::size_t begin = 0;
-    while (begin <= list.size()) {
-        const std::size_t end = std::min(list.find(',', begin), list.size());
-        if (end > begin) names.push_back(list.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return names;
-}
-
-/// Parameters of plug-ins have commas of their own; names of other machines' devices have colons.
-std::vector<std::string> names_in(const std::string& list) {
-    std::vector<std::string> names = split(list);
-    if (list.find(':') == std::string::npos || std::ranges::all_of(names, is_device)) return names;
-    return {list};
-}
-
 Result<> set_budget(const std::string& text, DeviceChoice& choice) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) {
@@ -93,35 +71,20 @@ const char* quantised_type(const ModelFile& file) {
 
 void RunsOn::add_options(CLI::App& command) {
     command.option_defaults()->group("Devices");
-    command
-        .add_option(
-            "-d,--device", devices,
-            "Devices to run on, such as CUDA0,CUDA1 or CPU; if left out, all with memory of "
-            "their own")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false);
-    command.add_option("--budget", budgets, "Most memory on a device, such as CUDA0=2G")
-        ->type_name("DEVICE=SIZE")
-        ->allow_extra_args(false);
+    add_shared(command, shared::kDevice, devices)->default_str("all with memory of their own");
+    add_shared(command, shared::kBudget, budgets);
     command.add_option("--policy", policy, "Place nodes by rules or by cost")
         ->capture_default_str()
         ->check(CLI::IsMember({"rules", "cost"}));
-    command
-        .add_option("-t,--threads", threads,
-                    "Threads of the processor (default: one for each core)")
-        ->check(whole_number(1, 4096));
-    command
-        .add_option("-c,--context", context,
-                    "Tokens to make room for (default: what the model was trained for)")
+    add_shared(command, shared::kThreads, threads)
+        ->default_str("one for each core")
+        ->check(whole_number(1, kMostThreads));
+    command.add_option("-c,--context", context, "Tokens to make room for")
+        ->default_str("what the model was trained for")
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 24));
-    command
-        .add_option("--isa", instruction_set,
-                    "Instruction set that the processor's kernels use, such as AVX2 (default: "
-                    "the best)")
-        ->type_name("NAME");
-    command.add_flag("--no-fusion", no_fusion, "Compute each node by itself");
-    command.add_flag("--mapped", mapped,
-                     "Leave weights in the mapped file: starts sooner, runs slower");
+    add_shared(command, shared::kIsa, instruction_set)->capture_default_str();
+    add_shared_flag(command, shared::kNoFusion, no_fusion);
+    add_shared_flag(command, shared::kMapped, mapped);
 }
 
 Result<std::size_t> parse_bytes(const std::string& text) {
@@ -150,7 +113,7 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
         }
     }
     for (const std::string& list : names) {
-        const std::vector<std::string> parts = names_in(list);
+        const std::vector<std::string> parts = device_names(list);
         if (parts.empty()) return invalid("--device '", list, "': names no device");
         for (const std::string& name : parts) HEDDLE_TRY(take_named(name, choice));
     }
@@ -160,7 +123,7 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
 
 Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
     HEDDLE_TRY_ASSIGN(DeviceChoice choice, choose_devices(devices, budgets));
-    if (!instruction_set.empty()) {
+    if (instruction_set != "best") {
         HEDDLE_TRY_ASSIGN(const Target processor, Target::open("CPU"));
         HEDDLE_TRY(processor.use_instruction_set(instruction_set));
     }

@@ -18,11 +18,11 @@ struct DeviceChoice {
 struct RunsOn {
     std::vector<std::string> devices, budgets;
     std::string policy = "rules";
-    std::string instruction_set;  ///< of the processor's kernels; empty: the best
-    int threads = 0;              ///< 0: one for each core
-    std::int64_t context = 0;     ///< tokens to make room for; 0: what the model was made for
-    bool no_fusion = false;       ///< each node is computed by itself
-    bool mapped = false;          ///< weights stay where the file is mapped
+    std::string instruction_set = "best";  ///< of the processor's kernels
+    int threads = 0;                       ///< 0: one for each core
+    std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
+    bool no_fusion = false;    ///< each node is computed by itself
+    bool mapped = false;       ///< weights stay where the file is mapped
 
     void add_options(CLI::App& command);
 

@@ -9,6 +9,7 @@
 #include "ggml-backend.h"
 #include "heddle/plugins.h"
 #include "json_text.hpp"
+#include "shared_options.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -188,12 +189,12 @@ void print_plugins(const nlohmann::json& plugins) {
 }  // namespace
 
 void add_devices(CLI::App& app, int&) {
-    CLI::App* command = app.add_subcommand("devices", "The devices of this machine");
+    CLI::App* command = app.add_subcommand("devices", "List the devices of this machine");
     auto json = std::make_shared<bool>(false);
     auto verbose = std::make_shared<bool>(false);
-    command->add_flag("--json", *json, "Everything as JSON");
-    command->add_flag("-v,--verbose", *verbose,
-                      "Also buffer types, capabilities, features and plug-ins");
+    add_shared_flag(*command, shared::kJson, *json);
+    add_shared_flag(*command, shared::kVerbose, *verbose,
+                    ": buffer types, capabilities, features and plug-ins");
     command->callback([json, verbose] {
         ggml_backend_load_all();
         nlohmann::json all{{"devices", nlohmann::json::array()}};

@@ -12,6 +12,7 @@
 #include "number_checks.hpp"
 #include "outcome.hpp"
 #include "page_about.hpp"
+#include "shared_options.hpp"
 
 /// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
 namespace heddle::tool {
@@ -367,29 +368,27 @@ void add_explain(CLI::App& app, int& status) {
     command->add_option("model", options->model, "GGUF file of the llama family")
         ->type_name("FILE")
         ->required();
+    options->on.add_options(*command);
     command
         ->add_option("--read", options->tokens,
                      "Tokens that are read at a time in the schedule that is shown")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
-    command
-        ->add_option("--batch", options->batch,
-                     "Most tokens that are ever read at a time: decides the memory")
+    add_shared(*command, shared::kBatch, options->batch, ": decides the memory")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
-    options->on.add_options(*command);
     command->option_defaults()->group("Output");
     CLI::Option* run =
         command->add_flag("--run", options->run, "Load the model and run it, to measure times");
     command->add_flag("--nodes", options->nodes, "List every node with the reason for its place");
     command->add_flag("--schedule", options->schedule,
                       "Show copies, actions and memory over time too");
-    command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");
+    add_shared(*command, shared::kHtml, options->html, ": the schedule");
     command->add_option("--trace", options->trace, "Write it as a trace for Perfetto or Chrome")
         ->type_name("FILE")
         ->needs(run);
     command->add_option("--dot", options->dot, "Write the graph for Graphviz")->type_name("FILE");
-    command->add_flag("--json", options->json, "Everything as JSON");
+    add_shared_flag(*command, shared::kJson, options->json);
     command->callback(
         [options, &status] { status = report_outcome("explain", explain(*options)); });
 }

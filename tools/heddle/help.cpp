@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "screen.hpp"
 
@@ -63,24 +64,23 @@ constexpr Example kExamples[] = {
     {"heddle completion", "heddle completion fish | source", "For fish, until it ends"},
 };
 
-/// "N" instead of INT: what kind of number it is, the description says.
+/// Its choices, where there are some to show.
 std::string value_name(const OptionText& option) {
     if (!option.choices.empty() && !option.is_positional()) {
         std::string all;
         for (const std::string& choice : option.choices) all += (all.empty() ? "" : "|") + choice;
         return all;
     }
-    if (option.value == "INT" || option.value == "UINT") return "N";
-    return option.value == "FLOAT" ? "X" : option.value;
+    return option.value();
 }
 
 std::string head_of(const OptionText& option) {
-    if (option.is_positional()) return option.value;
+    if (option.is_positional()) return option.place;
     // Long names stand under each other whether there is a short one or not.
     std::string head = option.short_name.empty() ? "    " : option.short_name;
     if (!option.short_name.empty() && !option.long_name.empty()) head += ", ";
     head += option.long_name;
-    if (!option.value.empty()) head += " " + value_name(option);
+    if (!option.value().empty()) head += " " + value_name(option);
     return head;
 }
 
@@ -117,17 +117,19 @@ void add_entry(std::string& out, const std::string& head, std::string_view about
 }
 
 std::string about(const OptionText& option) {
-    return option.preset.empty()
-               ? option.description
-               : fmt::format("{} (default {})", option.description, option.preset);
+    if (option.preset.empty()) return option.description;
+    const bool is_phrase = option.preset.find(' ') != std::string::npos &&
+                           std::isdigit(static_cast<unsigned char>(option.preset.front())) == 0;
+    return fmt::format("{} (default{} {})", option.description, is_phrase ? ":" : "",
+                       option.preset);
 }
 
 std::string usage_line(const CommandText& command) {
     std::string line = "Usage: " + command.name;
     if (!command.commands.empty()) line += " COMMAND";
     for (const OptionText& option : command.options) {
-        if (!option.by_place) continue;
-        const std::string value = option.value + (option.repeated ? "..." : "");
+        if (option.place.empty()) continue;
+        const std::string value = option.place + (option.repeated ? "..." : "");
         line += option.required ? " " + value : " [" + value + "]";
     }
     return line + " [options]\n";
@@ -182,7 +184,7 @@ std::string help_text(const CommandText& command, std::size_t width) {
         if (!option.is_positional()) continue;
         if (first) out += "\n";
         first = false;
-        add_entry(out, option.value, about(option), width);
+        add_entry(out, option.place, about(option), width);
     }
     if (!command.commands.empty()) out += "\nCommands:\n";
     for (const CommandText& inner : command.commands) {

@@ -7,6 +7,7 @@
 #include "heddle/heddle.hpp"
 #include "json_text.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 /// `heddle inspect`: what is in a GGUF file.
 namespace heddle::tool {
@@ -14,7 +15,7 @@ namespace {
 
 struct InspectOptions {
     std::string model;
-    bool json = false, all = false;
+    bool json = false, verbose = false;
 };
 
 using nlohmann::json;
@@ -164,7 +165,7 @@ Result<> inspect(const InspectOptions& options) {
     if (options.json) {
         print_json(file);
     } else {
-        print_tables(file, options.all);
+        print_tables(file, options.verbose);
     }
     return ok();
 }
@@ -175,8 +176,8 @@ void add_inspect(CLI::App& app, int& status) {
     auto options = std::make_shared<InspectOptions>();
     CLI::App* command = app.add_subcommand("inspect", "Show what is in a GGUF file");
     command->add_option("model", options->model, "GGUF file")->type_name("FILE")->required();
-    command->add_flag("--json", options->json, "Everything as JSON");
-    command->add_flag("-a,--all", options->all, "Long values in full");
+    add_shared_flag(*command, shared::kJson, options->json);
+    add_shared_flag(*command, shared::kVerbose, options->verbose, ": long values in full");
     command->callback(
         [options, &status] { status = report_outcome("inspect", inspect(*options)); });
 }

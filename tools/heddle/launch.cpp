@@ -18,6 +18,7 @@
 #include "hosts.hpp"
 #include "json_text.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 /// `heddle launch`: runs any program with the devices of other machines, after a look at them.
 namespace heddle::tool {
@@ -179,9 +180,7 @@ void add_launch(CLI::App& app, int& status) {
     auto options = std::make_shared<LaunchOptions>();
     CLI::App* command =
         app.add_subcommand("launch", "Run a program with the devices of other machines");
-    command->add_option("--hosts", options->list, "The machines, such as n1,n2:2")
-        ->type_name("HOSTS")
-        ->required();
+    add_shared(*command, shared::kHosts, options->list)->required();
     command->add_flag("--check", options->check, "Only ask the machines");
     command->add_flag("--mpirun", options->mpirun, "Only print the line for mpirun");
     command->add_option("program", options->program, "The program and its arguments, after --")

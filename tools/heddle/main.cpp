@@ -24,6 +24,7 @@
 #include "hosts.hpp"
 #include "outcome.hpp"
 #include "page_about.hpp"
+#include "shared_options.hpp"
 
 namespace {
 
@@ -87,6 +88,7 @@ int run_command(CLI::App& app, const heddle::tool::CommandLine& line, const int&
     using namespace heddle::tool;
     const std::string& command = line.command;
     if (!line.problem.empty()) return refuse(command, line.problem);
+    for (const std::string& note : line.notes) print_note("[" + note + "]");
     try {
         app.parse(std::vector<std::string>(line.words.rbegin(), line.words.rend()));
         return status;
@@ -131,35 +133,36 @@ int run_program(int argc, char** argv) {
     using namespace heddle::tool;
     CLI::App app{"Heddle runs one tensor graph across every compute device a machine has."};
     use_help_text(app);
-    app.set_version_flag("--version", version_text());
+    app.set_help_flag("-h,--help", "Show this help");
+    app.set_version_flag("--version", version_text(), "Show the version");
     app.fallthrough();  // options for all commands may stand behind the command, too
     std::vector<std::string> plugins;
-    app.add_option("--plugin", plugins, "For all commands: a plug-in to load first")
+    app.add_option("--plugin", plugins, "A plug-in to load first")
         ->type_name("FILE")
-        ->allow_extra_args(false);
+        ->allow_extra_args(false)
+        ->group("For all commands");
     std::string hosts;
-    app.add_option("--hosts", hosts, "For all commands: other machines to use, such as n1,n2:2")
-        ->type_name("HOSTS");
+    add_shared(app, shared::kHosts, hosts)->group("For all commands");
     app.parse_complete_callback([&] {
         use_hosts(hosts);
         load_plugins(plugins);
     });
 
     int status = kSuccess;
-    add_bench(app, status);
-    add_devices(app, status);
+    add_run(app, status);  // what most people come for is listed first
     add_explain(app, status);
+    add_devices(app, status);
     add_inspect(app, status);
-    add_launch(app, status);
     add_quantize(app, status);
-    add_run(app, status);
+    add_bench(app, status);
     add_verify(app, status);
+    add_launch(app, status);
     add_worker(app, status);
     add_completion(app, status);
     let_last_count(app);
     app.footer(
-        "Exit status: 0 all is well, 1 something failed, 2 the command line was wrong.\n"
-        "'heddle help COMMAND' tells more of a command.");
+        "Exit status: 0 success, 1 failure, 2 the command line is wrong.\n"
+        "'heddle help COMMAND' shows more about a command.");
 
     // The program reports failures itself; nothing may stop it half-way.
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);

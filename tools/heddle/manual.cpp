@@ -33,8 +33,8 @@ std::string synopsis(const CommandText& command) {
     std::string places;
     for (const OptionText& option : command.options) {
         if (!option.is_positional()) options = true;
-        if (!option.by_place) continue;
-        places += option.required ? " " + italic(option.value) : " [" + italic(option.value) + "]";
+        if (option.place.empty()) continue;
+        places += option.required ? " " + italic(option.place) : " [" + italic(option.place) + "]";
     }
     if (options) text += " [" + italic("OPTIONS") + "]";
     if (!command.commands.empty()) text += " " + italic("COMMAND");
@@ -44,12 +44,12 @@ std::string synopsis(const CommandText& command) {
 std::string option_entry(const OptionText& option) {
     std::string head;
     if (option.is_positional()) {
-        head = italic(option.value);
+        head = italic(option.place);
     } else {
         for (const std::string& name : {option.short_name, option.long_name}) {
             if (!name.empty()) head += (head.empty() ? "" : ", ") + bold(name);
         }
-        if (!option.value.empty()) head += " " + italic(option.value);
+        if (!option.value().empty()) head += " " + italic(option.value());
     }
     std::string about = plain(option.description);
     if (!option.choices.empty()) {

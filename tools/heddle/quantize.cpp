@@ -12,6 +12,7 @@
 #include "heddle/heddle.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 #include "team.hpp"
 #include "weight_types.hpp"
 
@@ -321,16 +322,16 @@ void add_quantize(CLI::App& app, int& status) {
         ->add_option("--imatrix", options->importance, "GGUF file with the importance of weights")
         ->type_name("FILE");
     command
-        ->add_option("--token-embedding-type", options->embedding_type,
-                     "Type of token_embd.weight (default: that of the weights)")
+        ->add_option("--token-embedding-type", options->embedding_type, "Type of token_embd.weight")
+        ->default_str("that of the weights")
         ->type_name("TYPE");
-    command
-        ->add_option("--output-tensor-type", options->output_type,
-                     "Type of output.weight (default: that of the weights)")
+    command->add_option("--output-tensor-type", options->output_type, "Type of output.weight")
+        ->default_str("that of the weights")
         ->type_name("TYPE");
     command->add_flag("--keep-output", options->keep_output, "Leave output.weight as it is");
-    command->add_option("-t,--threads", options->threads, "Threads; all cores if left out")
-        ->check(whole_number(1, 4096));
+    add_shared(*command, shared::kThreads, options->threads)
+        ->default_str("one for each core")
+        ->check(whole_number(1, kMostThreads));
     command->callback(
         [options, &status] { status = report_outcome("quantize", quantize(*options)); });
 }

@@ -16,6 +16,7 @@
 #include "outcome.hpp"
 #include "page_about.hpp"
 #include "run_output.hpp"
+#include "shared_options.hpp"
 #include "talk.hpp"
 
 /// `heddle run`: text from a model.
@@ -175,16 +176,15 @@ Result<> run(RunOptions& options, bool has_prompt) {
 
 void add_text_options(CLI::App& command, RunOptions& options) {
     command.option_defaults()->group("Text");
-    command.add_option("-p,--prompt,prompt", options.prompt,
-                       "What to say or to continue; may also stand behind the model, or come from "
-                       "standard input. At a terminal without one: a conversation");
+    add_shared(command, shared::kPrompt, options.prompt,
+               ": a message, or a text to continue; may also stand behind the model, or come from "
+               "standard input. Without one at a terminal: a conversation",
+               "prompt");
     command
         .add_option("-f,--file", options.prompt_file, "The prompt from a file; -: standard input")
         ->type_name("FILE");
-    command
-        .add_option("-n,--tokens", options.tokens,
-                    "Most tokens to write (default 128; of an answer: no limit)")
-        ->type_name("INT")
+    add_shared(command, shared::kTokens, options.tokens, ", at most")
+        ->default_str(fmt::format("{}; of an answer: no limit", kTextTokens))
         ->check(whole_number(std::int64_t{0}, std::int64_t{1} << 30));
     command.add_flag("-i,--interactive", options.interactive,
                      "Talk: one line at a time; /help lists what else can be typed");
@@ -224,9 +224,8 @@ void add_sampling_options(CLI::App& command, RunOptions& options) {
                     "How much less likely is what was among the last 64 tokens")
         ->capture_default_str()
         ->check(real_number(0.01, 100));
-    command
-        .add_option("--seed", options.seed, "Seed of the random choices (default: a random one)")
-        ->type_name("UINT")
+    add_shared(command, shared::kSeed, options.seed)
+        ->default_str("a random one")
         ->check(whole_number());
 }
 
@@ -241,15 +240,15 @@ void add_run(CLI::App& app, int& status) {
     add_text_options(*command, *options);
     add_sampling_options(*command, *options);
     options->on.add_options(*command);
-    command->add_option("--batch", options->batch, "Tokens of the prompt to read at a time")
+    add_shared(*command, shared::kBatch, options->batch)
         ->capture_default_str()
         ->check(whole_number(std::size_t{1}, std::size_t{1} << 20));
     command->option_defaults()->group("Output");
-    command->add_flag("--json", options->json, "One JSON object instead of text");
+    add_shared_flag(*command, shared::kJson, options->json);
     command->add_flag("--json-lines", options->json_lines,
                       "A JSON object in each line while it runs; the last has what --json gives");
     command->add_flag("--explain", options->explain, "Show the schedule afterwards");
-    command->add_option("--html", options->html, "Write the schedule as a page")->type_name("FILE");
+    add_shared(*command, shared::kHtml, options->html, ": the schedule");
     command->add_flag("-q,--quiet", options->quiet, "Leave out the closing line");
     command->callback([options, command, &status] {
         const bool has_prompt = command->get_option("--prompt")->count() > 0;

@@ -1,10 +1,31 @@
 #include "target.hpp"
 
+#include <algorithm>
+
 #include "heddle/heddle.h"
 #include "heddle/plugins.h"
 #include "nearest.hpp"
 
 namespace heddle::tool {
+namespace {
+
+bool is_device(const std::string& name) {
+    return std::ranges::any_of(api::Device::all(),
+                               [&](const api::Device& each) { return each.name() == name; });
+}
+
+std::vector<std::string> split(const std::string& list) {
+    std::vector<std::string> names;
+    std::size_t begin = 0;
+    while (begin <= list.size()) {
+        const std::size_t end = std::min(list.find(',', begin), list.size());
+        if (end > begin) names.push_back(list.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return names;
+}
+
+}  // namespace
 
 Result<api::Device> device_named(const std::string& name) {
     auto found = api::Device::find(name);
@@ -18,6 +39,14 @@ Result<api::Device> device_named(const std::string& name) {
     Error error = std::move(found).error();
     error.message += did_you_mean(name, names);
     return error;
+}
+
+std::vector<std::string> device_names(const std::string& list) {
+    std::vector<std::string> names = split(list);
+    // Parameters of plug-ins have commas of their own; devices of other machines have colons in
+    // their names.
+    if (list.find(':') == std::string::npos || std::ranges::all_of(names, is_device)) return names;
+    return {list};
 }
 
 Result<api::Device> find_device(const std::string& name) {

@@ -12,6 +12,9 @@ namespace heddle::tool {
 /// The device of that name; the failure says which one may have been meant.
 Result<api::Device> device_named(const std::string& name);
 
+/// "CUDA0,CUDA1" as two names; "sim:devices=2,mem=1G" is one.
+std::vector<std::string> device_names(const std::string& list);
+
 /// The device of that name; "best" is the one a program would get.
 Result<api::Device> find_device(const std::string& name);
 

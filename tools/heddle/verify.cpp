@@ -8,6 +8,7 @@
 #include "device_origin.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 #include "verify_cases.hpp"
 #include "verify_model.hpp"
 #include "verify_report.hpp"
@@ -133,22 +134,10 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
                               "--op", "--no-fusion"}) {
         model->excludes(command.get_option(other));
     }
-    CLI::Option* on =
-        command
-            .add_option("--on", check.on,
-                        "Device to check with the model; the first other one if left out")
-            ->type_name("DEVICE");
-    on->needs(model);
-    command.add_option("--against", check.against, "Device that is trusted")
-        ->type_name("DEVICE")
-        ->capture_default_str()
-        ->needs(model);
-    command
-        .add_option("-p,--prompt", check.prompts,
-                    "Text whose graph is run; with --tokens there may be several")
-        ->type_name("TEXT")
+    add_shared(command, shared::kOn, check.on)->default_str("the first other one")->needs(model);
+    add_shared(command, shared::kAgainst, check.against)->capture_default_str()->needs(model);
+    add_shared(command, shared::kPrompt, check.prompts, "; with --tokens there may be several")
         ->default_str(check.prompts.front())
-        ->allow_extra_args(false)
         ->needs(model);
     command.add_option("--tolerance", check.tolerance, "Largest error of a node (NMSE)")
         ->capture_default_str()
@@ -159,13 +148,10 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
         ->check(whole_number(0, 1000000))
         ->needs(model);
     command.add_flag("--drift", check.drift, "Let errors add up from node to node")->needs(model);
-    command
-        .add_option("--tokens", check.tokens,
-                    "Compare the likeliest next tokens instead of nodes, so many of them")
+    add_shared(command, shared::kTokens, check.tokens, ", and to compare instead of nodes")
         ->check(whole_number(1, 100000))
         ->needs(model);
-    command
-        .add_option("--batch", check.batch, "Tokens of a prompt to read at a time, with --tokens")
+    add_shared(command, shared::kBatch, check.batch, ", with --tokens")
         ->capture_default_str()
         ->check(whole_number(1, 100000))
         ->needs(command.get_option("--tokens"));
@@ -174,9 +160,8 @@ void add_model_options(CLI::App& command, ModelCheck& check) {
 void add_case_options(CLI::App& command, CaseOptions& cases) {
     command.option_defaults()->group("Cases");
     CLI::Option* recorded =
-        command
-            .add_option("--golden", cases.golden_directory,
-                        "Directory of recorded cases (default: cases are generated)")
+        command.add_option("--golden", cases.golden_directory, "Directory of recorded cases")
+            ->default_str("cases are generated")
             ->type_name("DIR")
             ->check(CLI::ExistingDirectory);
     command
@@ -184,12 +169,16 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
                     "Random cases of each kind of each op, besides a plain one")
         ->check(whole_number(1, 10000))
         ->excludes(recorded);
-    command.add_option("--seed", cases.seed, "Seed of the generated cases")->excludes(recorded);
-    command.add_option("-t,--threads", cases.threads, "Numbers of threads to try, such as 1,2,5")
+    add_shared(command, shared::kSeed, cases.seed)
+        ->capture_default_str()
+        ->check(whole_number())
+        ->excludes(recorded);
+    add_shared(command, shared::kThreads, cases.threads, kSeveralThreads)
+        ->default_str("1")
         ->delimiter(',')
-        ->check(whole_number(1, GGML_MAX_N_THREADS));
-    command.add_option("--isa", cases.instruction_set,
-                       "Instruction sets of the CPU to try: best, all, or a name");
+        ->check(whole_number(1, kMostThreads));
+    add_shared(command, shared::kIsa, cases.instruction_set, "; all: one after the other")
+        ->capture_default_str();
     command
         .add_option("--op", cases.ops,
                     "Only cases of these ops or graph files, such as ADD,MUL_MAT; fails if one is "
@@ -197,8 +186,7 @@ void add_case_options(CLI::App& command, CaseOptions& cases) {
         ->type_name("OP")
         ->delimiter(',')
         ->allow_extra_args(false);
-    command.add_flag("--no-fusion", cases.no_fusion,
-                     "Compute graphs node by node only, without fusion");
+    add_shared_flag(command, shared::kNoFusion, cases.no_fusion);
 }
 
 void add_isolation_options(CLI::App& command, Options& options) {
@@ -223,7 +211,13 @@ Result<bool> run(Options& options) {
     if (is_worker) become_child();
     ggml_backend_load_all();
     options.model.json = options.json;
-    if (options.devices.empty()) options.devices = {"CPU"};
+    std::vector<std::string> devices;
+    for (const std::string& list : options.devices) {
+        const auto names = device_names(list);
+        if (names.empty()) return invalid("--device '", list, "': names no device");
+        devices.insert(devices.end(), names.begin(), names.end());
+    }
+    options.devices = devices.empty() ? std::vector<std::string>{"CPU"} : devices;
     if (options.model.model.empty()) {
         if (is_worker) serve_cases(options.cases, options.worker);
         return verify(options);
@@ -242,16 +236,12 @@ void add_verify(CLI::App& app, int& status) {
     CLI::App* command =
         app.add_subcommand("verify", "Compare what devices compute with known results");
     add_case_options(*command, options->cases);
-    command
-        ->add_option("-d,--device", options->devices,
-                     "Device to check; may be given again (default: CPU)")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false);
+    add_shared(*command, shared::kDevice, options->devices)->default_str("CPU");
     add_isolation_options(*command, *options);
     command->option_defaults()->group("Output");
-    command->add_flag("-v,--verbose", options->verbose,
-                      "Also reasons for declining, and all that failed processes printed");
-    command->add_flag("--json", options->json, "Result as JSON");
+    add_shared_flag(*command, shared::kVerbose, options->verbose,
+                    ": reasons for declining, and all that failed processes printed");
+    add_shared_flag(*command, shared::kJson, options->json);
     add_model_options(*command, options->model);
     command->callback([options, &status] {
         const auto passed = run(*options);

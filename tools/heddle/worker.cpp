@@ -16,6 +16,7 @@
 #include "json_text.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 /// `heddle worker`: serves the devices of this machine to a program on another.
 namespace heddle::tool {
@@ -126,21 +127,14 @@ void add_worker(CLI::App& app, int& status) {
     auto options = std::make_shared<WorkerOptions>();
     CLI::App* command = app.add_subcommand(
         "worker", "Serve the devices of this machine to a program on another, through MPI");
-    command->add_option("-d,--device", options->devices, "Devices to serve; if left out, all")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false);
-    command->add_option("-t,--threads", options->threads, "Threads of the processor")
-        ->check(whole_number(1, 4096));
-    command
-        ->add_option("--budget", options->budgets,
-                     "Memory of a device that the program may take; if left out, all")
-        ->type_name("DEVICE=SIZE")
-        ->allow_extra_args(false);
-    command
-        ->add_option("--files", options->folders,
-                     "Folders whose files it reads weights from; if left out, .gguf files of its "
-                     "user or root")
-        ->type_name("FOLDER")
+    add_shared(*command, shared::kDevice, options->devices)->default_str("all");
+    add_shared(*command, shared::kThreads, options->threads)
+        ->default_str("one for each core")
+        ->check(whole_number(1, kMostThreads));
+    add_shared(*command, shared::kBudget, options->budgets);
+    command->add_option("--files", options->folders, "Folders whose files it reads weights from")
+        ->type_name("DIR")
+        ->default_str(".gguf files of its user or root")
         ->check(CLI::ExistingDirectory)
         ->allow_extra_args(false);
     command->add_flag("--keep-binding", options->keep_binding,

@@ -14,6 +14,7 @@
 #include "interrupt.hpp"
 #include "model/generator.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 /// `heddle bench cluster`: devices of other ranks beside what MPI alone reaches in the same run.
 namespace heddle::tool::bench {
@@ -322,7 +323,7 @@ void add_cluster(CLI::App& bench, int& status) {
     auto options = std::make_shared<ClusterOptions>();
     CLI::App* command = bench.add_subcommand(
         "cluster", "Devices of other machines, beside what MPI alone reaches in the same run");
-    command->add_flag("--quick", options->quick, "Seconds instead of minutes: fewer runs");
+    add_shared_flag(*command, shared::kQuick, options->quick);
     command->add_option("--model", options->model, "Also the time of a token of this GGUF file")
         ->type_name("FILE")
         ->check(CLI::ExistingFile);

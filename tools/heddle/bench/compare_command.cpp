@@ -9,6 +9,7 @@
 #include "console.hpp"
 #include "interrupt.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -171,12 +172,8 @@ void add_compare(CLI::App& bench, int& status) {
     auto options = std::make_shared<CompareOptions>();
     CLI::App* command = bench.add_subcommand(
         "compare", "Matrix products of f32: ours and those of other libraries, alternately");
-    command->add_option("--on", options->on, "Device to measure")
-        ->type_name("DEVICE")
-        ->capture_default_str();
-    command->add_option("--against", options->against, "Device to compare with")
-        ->type_name("DEVICE")
-        ->capture_default_str();
+    add_shared(*command, shared::kOn, options->on)->capture_default_str();
+    add_shared(*command, shared::kAgainst, options->against)->capture_default_str();
     command->footer(
         "The BLAS device is there if Heddle was built with a BLAS library, and oneDNN beside it\n"
         "if that was installed.");

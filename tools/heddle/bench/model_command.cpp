@@ -18,6 +18,7 @@
 #include "model/placement_text.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 #include "work.hpp"
 
 namespace heddle::tool::bench {
@@ -289,35 +290,26 @@ void add_model(CLI::App& bench, int& status) {
     CLI::Option* file =
         command->add_option("model", options->file, "GGUF file of the llama family; none: made up")
             ->type_name("FILE");
-    command
-        ->add_option("--shape", options->shape,
-                     "Shape of a model with made-up weights: " + SyntheticModel::shapes())
+    add_shared(*command, shared::kShape, options->shape, ": " + SyntheticModel::shapes())
         ->capture_default_str()
         ->excludes(file);
-    command
-        ->add_option("--type", options->types,
-                     "Types of its weights, such as Q4_0,Q8_0,Q4_K_M,F16; Q4_0 if left out")
-        ->type_name("TYPE")
+    add_shared(*command, shared::kType, options->types, "; several with commas")
+        ->default_str("Q4_0")
         ->delimiter(',')
-        ->allow_extra_args(false)
         ->excludes(file);
     command->add_option("--prompt-tokens", options->prompt, "Tokens of the prompt")
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
-    command->add_option("--batch", options->batch, "Tokens of the prompt that are read at a time")
+    add_shared(*command, shared::kBatch, options->batch)
         ->capture_default_str()
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
-    command->add_option("-n,--tokens", options->tokens, "Tokens to generate")
+    add_shared(*command, shared::kTokens, options->tokens)
         ->capture_default_str()
         ->check(whole_number(std::int64_t{2}, std::int64_t{1} << 20));
-    command->add_option("-d,--device", options->devices, "Devices for the layers")
-        ->type_name("DEVICE")
-        ->allow_extra_args(false)
-        ->capture_default_str();
+    add_shared(*command, shared::kDevice, options->devices)->default_str("CPU");
     add_instruction_set(*command, options->instruction_set);
-    command->add_flag("--no-fusion", options->no_fusion, "Compute each node by itself");
-    command->add_flag("--mapped", options->mapped,
-                      "Leave weights in the mapped file: starts sooner, runs slower");
+    add_shared_flag(*command, shared::kNoFusion, options->no_fusion);
+    add_shared_flag(*command, shared::kMapped, options->mapped);
     options->common.add_options(*command, false);
     options->common.add_median(*command);
     command->callback(

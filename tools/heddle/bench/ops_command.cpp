@@ -13,6 +13,7 @@
 #include "interrupt.hpp"
 #include "model/weight_memory.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -317,19 +318,13 @@ void add_ops(CLI::App& bench, int& status) {
                      "Ops such as MUL_MAT or SOFT_MAX; the usual ones if left out")
         ->type_name("OP");
     command->add_flag("--all", options->all, "All ops, with weights of all types");
-    command
-        ->add_option("--type", options->types,
-                     "Types of weights such as Q4_0,F16, or all; the usual ones if left out")
-        ->type_name("TYPE")
-        ->delimiter(',')
-        ->allow_extra_args(false);
-    command
-        ->add_option("--shapes", options->shapes,
-                     "Shapes of which kind of model; llm if left out, or that which has the op")
+    add_shared(*command, shared::kType, options->types, "; several with commas, or all")
+        ->default_str("the usual ones")
+        ->delimiter(',');
+    command->add_option("--shapes", options->shapes, "Shapes of which kind of model")
+        ->default_str("llm, or that which has the op")
         ->check(CLI::IsMember({"llm", "speech", "vision", kEveryModel}));
-    command->add_option("-d,--device", options->device, "Device to measure")
-        ->type_name("DEVICE")
-        ->capture_default_str();
+    add_shared(*command, shared::kDevice, options->device, "; one only")->capture_default_str();
     command->add_flag("--repacked", options->repacked,
                       "Weights in the layout that the device has for them, where it has one");
     add_instruction_set(*command, options->instruction_set);

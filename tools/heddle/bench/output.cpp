@@ -11,15 +11,16 @@
 #include "json_text.hpp"
 #include "number_checks.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 namespace heddle::tool::bench {
 
 void Output::add_options(CLI::App& command, bool with_picture) {
-    CLI::Option* as_json = command.add_flag("--json", json, "Everything as JSON");
+    CLI::Option* as_json = add_shared_flag(command, shared::kJson, json);
     command.add_flag("--csv", csv, "The table as comma-separated values")->excludes(as_json);
     if (!with_picture) return;
     command.add_option("--svg", svg, "Draw a roofline picture")->type_name("FILE");
-    command.add_option("--html", html, "Write a page with picture and table")->type_name("FILE");
+    add_shared(command, shared::kHtml, html, ": picture and table");
 }
 
 Result<> Output::check() const {
@@ -44,11 +45,11 @@ Result<> Output::show(Report& report, const Roofline& roofline) const {
 }
 
 void Common::add_options(CLI::App& command, bool with_picture) {
-    command.add_option("-t,--threads", threads, "Thread counts, such as 1,2,4")
+    add_shared(command, shared::kThreads, threads, kSeveralThreads)
+        ->default_str("1, 2, 4 and so on up to all")
         ->delimiter(',')
-        ->allow_extra_args(false)
-        ->check(whole_number(1, 4096));
-    command.add_flag("--quick", quick, "Seconds instead of minutes: small shapes, few runs");
+        ->check(whole_number(1, kMostThreads));
+    add_shared_flag(command, shared::kQuick, quick);
     output.add_options(command, with_picture);
 }
 
@@ -66,8 +67,7 @@ std::vector<int> Common::thread_counts() const {
 }
 
 void add_instruction_set(CLI::App& command, std::string& name) {
-    command.add_option("--isa", name, "Instruction set that kernels use, such as AVX2")
-        ->capture_default_str();
+    add_shared(command, shared::kIsa, name)->capture_default_str();
 }
 
 Result<> choose_instruction_set(const Target& target, const std::string& name) {

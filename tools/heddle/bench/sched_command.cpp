@@ -11,6 +11,7 @@
 #include "heddle/heddle.hpp"
 #include "interrupt.hpp"
 #include "outcome.hpp"
+#include "shared_options.hpp"
 
 namespace heddle::tool::bench {
 namespace {
@@ -272,7 +273,7 @@ void add_sched(CLI::App& bench, int& status) {
     auto options = std::make_shared<SchedOptions>();
     CLI::App* command =
         bench.add_subcommand("sched", "What scheduling costs for each node, and each split");
-    command->add_flag("--quick", options->quick, "Seconds instead of minutes: small graphs");
+    add_shared_flag(*command, shared::kQuick, options->quick);
     command->footer(
         "first: a graph that is new to the scheduler; again: the same one built again in the same\n"
         "memory; elsewhere: in other memory. growth: as a multiple of the smallest graph's.\n"
