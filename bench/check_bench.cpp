@@ -109,7 +109,7 @@ public:
     std::span<Tensor* const> nodes() const { return nodes_; }
 
 private:
-    std::vector<golden::OwnedContext> contexts_;
+    std::vector<OwnedContext> contexts_;
     std::vector<Tensor*> nodes_;
 };
 

@@ -37,12 +37,10 @@ ggml_gallocr_t ggml_gallocr_new(ggml_backend_buffer_type_t buft) {
 }
 
 ggml_gallocr_t ggml_gallocr_new_n(ggml_backend_buffer_type_t* bufts, int n_bufs) {
-    return capi::made_or_null([&]() -> Result<GraphAllocator*> {
+    return capi::made_or_null([&]() -> Result<std::unique_ptr<GraphAllocator>> {
         HEDDLE_TRY(require(bufts, "graph allocator", "the list of buffer types"));
         if (n_bufs < 1) return invalid("graph allocator: ", n_bufs, " buffer types given");
-        HEDDLE_TRY_ASSIGN(auto made,
-                          GraphAllocator::make({bufts, static_cast<std::size_t>(n_bufs)}));
-        return made.release();
+        return GraphAllocator::make({bufts, static_cast<std::size_t>(n_bufs)});
     });
 }
 
@@ -105,7 +103,7 @@ size_t ggml_backend_alloc_ctx_tensors_from_buft_size(ggml_context* ctx,
 
 ggml_backend_buffer* ggml_backend_alloc_ctx_tensors_from_buft(ggml_context* ctx,
                                                               ggml_backend_buffer_type_t buft) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(ctx, "context allocation", "the context"));
         HEDDLE_TRY(require(buft, "context allocation", "the buffer type"));
         return allocate_context(*ctx, *buft);
@@ -113,7 +111,7 @@ ggml_backend_buffer* ggml_backend_alloc_ctx_tensors_from_buft(ggml_context* ctx,
 }
 
 ggml_backend_buffer* ggml_backend_alloc_ctx_tensors(ggml_context* ctx, ggml_backend_t backend) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(ctx, "context allocation", "the context"));
         HEDDLE_TRY(require(backend, "context allocation", "the backend"));
         HEDDLE_TRY_ASSIGN(BufferType* const type, default_buffer_type(*backend));

@@ -26,7 +26,7 @@ template <class Body, class T>
 T value_or_report(Body&& body, T otherwise) noexcept {
     const Listener listener;
     auto result = guarded(std::forward<Body>(body));
-    if (result) return *std::move(result);
+    if (result) return to_c(*std::move(result));
     report_with_reason(result.error(), listener.heard());
     return otherwise;
 }
@@ -34,7 +34,7 @@ T value_or_report(Body&& body, T otherwise) noexcept {
 /// What `body` makes; on failure `report`s and gives null, which is how the function says so.
 template <class Body>
 auto made_or_null(Body&& body) noexcept {
-    using Pointer = std::remove_reference_t<decltype(*body())>;
+    using Pointer = decltype(to_c(*body()));
     return value_or_report(std::forward<Body>(body), Pointer{});
 }
 

@@ -19,7 +19,7 @@ const char* ggml_backend_buft_name(ggml_backend_buffer_type_t buft) {
 }
 
 ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t buft, size_t size) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(buft, "buffer allocation", "the buffer type"));
         return allocate(*buft, size);
     });
@@ -69,7 +69,7 @@ ggml_backend_buffer_type_t ggml_backend_cpu_buffer_type(void) { return &host_buf
 ggml_backend_buffer_t ggml_backend_buffer_init(ggml_backend_buffer_type_t buft,
                                                ggml_backend_buffer_i iface, void* context,
                                                size_t size) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(buft, "new buffer", "the buffer type"));
         return make_buffer(*buft, iface, context, size);
     });
@@ -174,7 +174,7 @@ bool ggml_backend_buffer_is_host(ggml_backend_buffer_t buffer) {
 
 ggml_backend_buffer_t ggml_backend_multi_buffer_alloc_buffer(ggml_backend_buffer_t* buffers,
                                                              size_t n_buffers) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(buffers, "multi-buffer", "the list of parts"));
         return make_multi_buffer({buffers, n_buffers});
     });

@@ -63,7 +63,7 @@ ggml_backend_reg_t ggml_backend_dev_backend_reg(ggml_backend_dev_t device) {
 }
 
 ggml_backend_t ggml_backend_dev_init(ggml_backend_dev_t device, const char* params) {
-    return capi::made_or_null([&]() -> Result<Stream*> {
+    return capi::made_or_null([&]() -> Result<OwnedStream> {
         HEDDLE_TRY(require(device, "new stream", "the device"));
         return start_stream(*device, params);
     });
@@ -85,7 +85,7 @@ ggml_backend_buffer_type_t ggml_backend_dev_host_buffer_type(ggml_backend_dev_t 
 
 ggml_backend_buffer_t ggml_backend_dev_buffer_from_host_ptr(ggml_backend_dev_t device, void* ptr,
                                                             size_t size, size_t max_tensor_size) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(device, "buffer from host memory", "the device"));
         return buffer_from_host(*device, ptr, size, max_tensor_size);
     });

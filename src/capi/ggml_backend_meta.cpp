@@ -76,7 +76,7 @@ ggml_backend_t ggml_backend_meta_simple_backend(ggml_backend_t meta_backend, siz
 
 ggml_backend_buffer* ggml_backend_meta_alloc_ctx_tensors_from_buft(
     ggml_context* ctx, ggml_backend_buffer_type_t buft) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY(require(ctx, "context allocation", "the context"));
         HEDDLE_TRY(require(buft, "context allocation", "the buffer type"));
         if (meta::JoinedDevice* const device = meta::joined(buft)) {

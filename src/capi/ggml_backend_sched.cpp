@@ -24,8 +24,9 @@ int setting(const char* name) {
     return value;
 }
 
-Result<Scheduler*> make_scheduler(ggml_backend_t* backends, ggml_backend_buffer_type_t* bufts,
-                                  int n_backends, bool parallel, bool op_offload) {
+Result<std::unique_ptr<Scheduler>> make_scheduler(ggml_backend_t* backends,
+                                                  ggml_backend_buffer_type_t* bufts, int n_backends,
+                                                  bool parallel, bool op_offload) {
     HEDDLE_TRY(require(backends, "scheduler", "the list of streams"));
     if (n_backends < 1) return invalid("scheduler: ", n_backends, " streams given");
     const auto count = static_cast<std::size_t>(n_backends);
@@ -34,9 +35,7 @@ Result<Scheduler*> make_scheduler(ggml_backend_t* backends, ggml_backend_buffer_
                                      .debug = setting("GGML_SCHED_DEBUG"),
                                      .warn_realloc = setting("GGML_SCHED_DEBUG_REALLOC"),
                                      .cost_file = capi::default_cost_file()};
-    HEDDLE_TRY_ASSIGN(auto made, Scheduler::make({backends, count},
-                                                 {bufts, bufts != nullptr ? count : 0}, options));
-    return made.release();
+    return Scheduler::make({backends, count}, {bufts, bufts != nullptr ? count : 0}, options);
 }
 
 /// Both must be there before anything is done with them.

@@ -45,7 +45,7 @@ ggml_backend_buffer_type_t ggml_backend_get_default_buffer_type(ggml_backend_t b
 }
 
 ggml_backend_buffer_t ggml_backend_alloc_buffer(ggml_backend_t backend, size_t size) {
-    return capi::made_or_null([&]() -> Result<Buffer*> {
+    return capi::made_or_null([&]() -> Result<OwnedBuffer> {
         HEDDLE_TRY_ASSIGN(BufferType* const type, buffer_type_for(backend));
         return allocate(*type, size);
     });
@@ -92,7 +92,7 @@ ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend, ggml_cgraph
 
 ggml_backend_graph_plan_t ggml_backend_graph_plan_create(ggml_backend_t backend,
                                                          ggml_cgraph* cgraph) {
-    return capi::made_or_null([&]() -> Result<PlanHandle> {
+    return capi::made_or_null([&]() -> Result<OwnedPlan> {
         HEDDLE_TRY(require(backend, "graph plan", "the stream"));
         HEDDLE_TRY(require(cgraph, "graph plan", "the graph"));
         return make_plan(*backend, *cgraph);
@@ -154,8 +154,8 @@ bool ggml_backend_offload_op(ggml_backend_t backend, const ggml_tensor* op) {
 ggml_backend_event_t ggml_backend_event_new(ggml_backend_dev_t device) {
     // A device without events is no failure; one that has them and gives none is.
     if (device == nullptr || device->iface.event_new == nullptr) return nullptr;
-    return capi::made_or_null([&]() -> Result<Event*> {
-        if (Event* made = make_event(*device)) return made;
+    return capi::made_or_null([&]() -> Result<OwnedEvent> {
+        if (OwnedEvent made = make_event(*device)) return made;
         return failure(Errc::device, "device '", name_of(*device), "' could not make an event");
     });
 }
@@ -188,16 +188,25 @@ void ggml_backend_event_synchronize(ggml_backend_event_t event) {
 // ---- one stream against another ----------------------------------------------------------------
 
 struct ggml_backend_graph_copy ggml_backend_graph_copy(ggml_backend_t backend, ggml_cgraph* graph) {
+    using CopyForC = struct ggml_backend_graph_copy;  // there is a function of this name
     return capi::value_or_report(
-        [&]() -> Result<GraphCopy> {
+        [&]() -> Result<CopyForC> {
             HEDDLE_TRY(require(backend, "graph copy", "the stream"));
             HEDDLE_TRY(require(graph, "graph copy", "the graph"));
-            return copy_graph_to(*backend, *graph);
+            HEDDLE_TRY_ASSIGN(GraphCopy copy, copy_graph_to(*backend, *graph));
+            return CopyForC{.buffer = copy.buffer.release(),
+                            .ctx_allocated = copy.tensors.release(),
+                            .ctx_unallocated = copy.views.release(),
+                            .graph = copy.graph};
         },
-        GraphCopy{});
+        CopyForC{});
 }
 
-void ggml_backend_graph_copy_free(struct ggml_backend_graph_copy copy) { free_graph_copy(copy); }
+void ggml_backend_graph_copy_free(struct ggml_backend_graph_copy copy) {
+    free_buffer(copy.buffer);
+    destroy_context(copy.ctx_allocated);
+    destroy_context(copy.ctx_unallocated);
+}
 
 bool ggml_backend_compare_graph_backend(ggml_backend_t backend1, ggml_backend_t backend2,
                                         ggml_cgraph* graph, ggml_backend_eval_callback callback,

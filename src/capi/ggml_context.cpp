@@ -32,7 +32,7 @@ auto of(const Tensor* tensor, const char* function, Get get) {
 ggml_context* ggml_init(ggml_init_params params) {
     auto made = capi::guarded(
         [&] { return make_context(params.mem_size, params.mem_buffer, params.no_alloc); });
-    if (made) return *made;
+    if (made) return made->release();
     capi::report(made.error());
     return nullptr;
 }

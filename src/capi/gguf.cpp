@@ -20,21 +20,23 @@ namespace {
 
 // ---- loading -----------------------------------------------------------------------------------
 
-Result<File*> load(Source& source, const gguf_init_params& params) {
-    HEDDLE_TRY_ASSIGN(auto file, read(source));
+using OwnedFile = std::unique_ptr<File>;
+
+Result<OwnedFile> load(Source& source, const gguf_init_params& params) {
+    HEDDLE_TRY_ASSIGN(OwnedFile file, read(source));
     if (params.ctx != nullptr) {
         auto context = load_tensors(source, *file, params.no_alloc);
-        *params.ctx = context ? *context : nullptr;
+        *params.ctx = context ? context->release() : nullptr;
         if (!context) return std::move(context).error();
     }
-    return file.release();
+    return file;
 }
 
 /// What `body` loads; on failure reports it and gives null.
 template <class Body>
 File* loaded(Body&& body) noexcept {
     auto file = guarded(std::forward<Body>(body));
-    if (file) return *file;
+    if (file) return file->release();
     report(file.error());
     return nullptr;
 }
@@ -129,11 +131,11 @@ void change_tensor(File* file, const char* name, const char* function, Change&& 
 // ---- loading -----------------------------------------------------------------------------------
 
 gguf_context* gguf_init_empty(void) {
-    return made([]() -> Result<File*> { return new File(); });
+    return made([]() -> Result<OwnedFile> { return std::make_unique<File>(); });
 }
 
 gguf_context* gguf_init_from_file(const char* fname, gguf_init_params params) {
-    return loaded([&]() -> Result<File*> {
+    return loaded([&]() -> Result<OwnedFile> {
         HEDDLE_TRY(require(fname, "gguf_init_from_file", "the file name"));
         HEDDLE_TRY_ASSIGN(const auto source, FileSource::open(fname));
         auto file = load(*source, params);
@@ -143,7 +145,7 @@ gguf_context* gguf_init_from_file(const char* fname, gguf_init_params params) {
 }
 
 gguf_context* gguf_init_from_file_ptr(FILE* file, gguf_init_params params) {
-    return loaded([&]() -> Result<File*> {
+    return loaded([&]() -> Result<OwnedFile> {
         HEDDLE_TRY(require(file, "gguf_init_from_file_ptr", "the stream"));
         HEDDLE_TRY_ASSIGN(const auto source, FileSource::over(file));
         return load(*source, params);
@@ -151,7 +153,7 @@ gguf_context* gguf_init_from_file_ptr(FILE* file, gguf_init_params params) {
 }
 
 gguf_context* gguf_init_from_buffer(const void* data, size_t size, gguf_init_params params) {
-    return loaded([&]() -> Result<File*> {
+    return loaded([&]() -> Result<OwnedFile> {
         HEDDLE_TRY(require(data, "gguf_init_from_buffer", "the memory"));
         if (size == 0) return invalid("gguf_init_from_buffer: the memory has 0 bytes");
         MemorySource source({static_cast<const std::byte*>(data), size});
@@ -162,7 +164,7 @@ gguf_context* gguf_init_from_buffer(const void* data, size_t size, gguf_init_par
 gguf_context* gguf_init_from_callback(gguf_reader_callback_t callback, void* userdata,
                                       size_t max_chunk_read, uint64_t max_expected_size,
                                       gguf_init_params params) {
-    return loaded([&]() -> Result<File*> {
+    return loaded([&]() -> Result<OwnedFile> {
         if (callback == nullptr) return invalid("gguf_init_from_callback: the callback is NULL");
         CallbackSource source(callback, userdata, max_chunk_read, max_expected_size);
         return load(source, params);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 
@@ -36,11 +37,21 @@ auto guarded(Body&& body) noexcept -> std::invoke_result_t<Body> {
     }
 }
 
+/// `value` as a C caller gets it. An owner lets go: what it owned is the C caller's to free.
+template <class T>
+T to_c(T value) noexcept {
+    return value;
+}
+template <class T, class Free>
+auto to_c(std::unique_ptr<T, Free> owner) noexcept {
+    return owner.release();
+}
+
 /// The value of `body`'s Result; on failure `fail`s and gives `otherwise`.
 template <class Body, class T>
 T value_or_fail(Body&& body, T otherwise) noexcept {
     auto result = guarded(std::forward<Body>(body));
-    if (result) return *std::move(result);
+    if (result) return to_c(*std::move(result));
     fail(result.error());
     return otherwise;
 }
@@ -48,7 +59,7 @@ T value_or_fail(Body&& body, T otherwise) noexcept {
 /// The tensor (or graph, context, ...) that `body` makes; on failure `fail`s and gives null.
 template <class Body>
 auto made(Body&& body) noexcept {
-    using Pointer = std::remove_reference_t<decltype(*body())>;
+    using Pointer = decltype(to_c(*body()));
     return value_or_fail(std::forward<Body>(body), Pointer{});
 }
 

@@ -60,7 +60,7 @@ void* aligned_allocate(std::size_t size) noexcept {
 
 void aligned_free(void* memory) noexcept { std::free(memory); }
 
-Result<Context*> make_context(std::size_t size, void* memory, bool no_alloc) {
+Result<OwnedContext> make_context(std::size_t size, void* memory, bool no_alloc) {
     if (size == 0) size = kArenaAlignment;
     const bool owns_memory = memory == nullptr;
     if (owns_memory) {
@@ -76,8 +76,8 @@ Result<Context*> make_context(std::size_t size, void* memory, bool no_alloc) {
         return invalid("context: the caller's memory at ", memory, " is not aligned to ",
                        kArenaAlignment, " bytes");
     }
-    auto* context = new (std::nothrow)
-        Context{static_cast<std::byte*>(memory), size, owns_memory, no_alloc, nullptr, nullptr};
+    OwnedContext context(new (std::nothrow) Context{static_cast<std::byte*>(memory), size,
+                                                    owns_memory, no_alloc, nullptr, nullptr});
     if (context == nullptr) {
         if (owns_memory) aligned_free(memory);
         return failure(Errc::out_of_memory, "context: no memory for its handle");
@@ -85,7 +85,7 @@ Result<Context*> make_context(std::size_t size, void* memory, bool no_alloc) {
     return context;
 }
 
-void destroy_context(Context* context) {
+void destroy_context(Context* context) noexcept {
     if (context == nullptr) return;
     if (context->owns_memory) aligned_free(context->memory);
     delete context;

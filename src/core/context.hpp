@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "core/error.hpp"
@@ -36,9 +37,15 @@ inline constexpr std::size_t kArenaAlignment = GGML_MEM_ALIGN;
 inline constexpr std::size_t kTensorOverhead = sizeof(Object) + sizeof(Tensor);
 static_assert(sizeof(Tensor) % kArenaAlignment == 0);
 
+void destroy_context(Context* context) noexcept;  ///< null is allowed
+
+struct DestroyContext {
+    void operator()(Context* context) const noexcept { destroy_context(context); }
+};
+using OwnedContext = std::unique_ptr<Context, DestroyContext>;
+
 /// An arena of `size` bytes in `memory`, or in memory of its own where that is null.
-Result<Context*> make_context(std::size_t size, void* memory, bool no_alloc);
-void destroy_context(Context* context);  ///< null is allowed
+Result<OwnedContext> make_context(std::size_t size, void* memory, bool no_alloc);
 
 void reset(Context& context);  ///< forgets all objects, keeps the memory
 std::size_t used_bytes(const Context& context);

@@ -102,7 +102,7 @@ TEST(ContextData, IsLeftOutOnRequest) {
 TEST(ContextTensors, StartZeroedAndDense) {
     CallersMemory memory(4096);
     std::fill_n(memory.data(), 4096, std::byte{0xAB});
-    Context* context = *make_context(4096, memory.data(), true);
+    const OwnedContext context = *make_context(4096, memory.data(), true);
     const std::array<std::int64_t, 2> extents{3, 2};
     const Tensor* t = *new_tensor(*context, GGML_TYPE_F32, extents);
     EXPECT_EQ(extents_of(*t), (Extents{3, 2, 1, 1}));
@@ -113,7 +113,6 @@ TEST(ContextTensors, StartZeroedAndDense) {
     EXPECT_EQ(t->extra, nullptr);
     for (const auto* source : t->src) EXPECT_EQ(source, nullptr);
     for (const std::int32_t word : t->op_params) EXPECT_EQ(word, 0);
-    destroy_context(context);
 }
 
 TEST(ContextTensors, HostileExtentsAreRefused) {
@@ -152,10 +151,9 @@ TEST(ContextTensors, AreListedInOrderOfCreationWithoutGraphs) {
 
 TEST(ContextMemory, OfTheCallerIsUsedAsItIs) {
     CallersMemory memory(1000);
-    Context* context = *make_context(1000, memory.data(), true);
+    const OwnedContext context = *make_context(1000, memory.data(), true);
     EXPECT_EQ(context->memory, memory.data());
     EXPECT_EQ(context->size, 1000u);
-    destroy_context(context);
 
     const auto refused = make_context(900, memory.data() + 8, true);
     ASSERT_FALSE(refused);
@@ -166,11 +164,11 @@ TEST(ContextMemory, KeepsTensorsAndGraphWhenTheContextIsGone) {
     const std::size_t size = 4 * kTensorOverhead + graph_overhead(8, false);
     CallersMemory memory(size);
     for (int round = 0; round < 3; ++round) {  // on the same bytes, without cleaning up
-        Context* context = *make_context(size, memory.data(), true);
+        OwnedContext context = *make_context(size, memory.data(), true);
         Tensor* x = *new_tensor(*context, GGML_TYPE_F32, kFour);
         Tensor* y = *new_tensor(*context, GGML_TYPE_F32, kFour);
         Graph* graph = *new_graph(*context, 8, false);
-        destroy_context(context);
+        context.reset();
         y->op = GGML_OP_SQR;
         y->src[0] = x;
         ASSERT_TRUE(expand(*graph, *y, true));

@@ -86,8 +86,8 @@ TEST(GraphPlanTest, CanBeFittedToAnotherGraph) {
 
 TEST(GraphPlanTest, IsMadeOfVeryDeepGraphs) {
     constexpr int depth = 100'000;
-    const test::OwnedContext context(
-        *make_context(depth * (kTensorOverhead + 64) + (16 << 20), nullptr, true));
+    const OwnedContext context =
+        *make_context(depth * (kTensorOverhead + 64) + (16 << 20), nullptr, true);
     Tensor* x = test::new_floats(context, 1, "x");
     for (int i = 0; i < depth; ++i) x = ggml_add(context.get(), x, x);
     Graph* graph = *new_graph(*context, depth, false);

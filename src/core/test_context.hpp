@@ -11,9 +11,6 @@ class TestContext {
 public:
     explicit TestContext(std::size_t size = std::size_t{1} << 20, bool no_alloc = true)
         : context_(*make_context(size, nullptr, no_alloc)) {}
-    ~TestContext() { destroy_context(context_); }
-    TestContext(const TestContext&) = delete;
-    TestContext& operator=(const TestContext&) = delete;
 
     operator Context&() { return *context_; }
 
@@ -36,7 +33,7 @@ public:
     }
 
 private:
-    Context* context_;
+    OwnedContext context_;
 };
 
 }  // namespace heddle

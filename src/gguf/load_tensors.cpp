@@ -3,11 +3,6 @@
 namespace heddle::gguf {
 namespace {
 
-struct DestroyContext {
-    void operator()(Context* context) const { destroy_context(context); }
-};
-using OwnedContext = std::unique_ptr<Context, DestroyContext>;
-
 /// Bytes of a context with the descriptions of `tensors` and `data_size` bytes.
 Result<std::size_t> context_size(std::size_t tensors, std::size_t data_size) {
     std::size_t size = 0;
@@ -40,7 +35,7 @@ Result<std::byte*> load_data(Source& source, const File& file, Context& context)
 
 }  // namespace
 
-Result<Context*> load_tensors(Source& source, const File& file, bool no_alloc) {
+Result<OwnedContext> load_tensors(Source& source, const File& file, bool no_alloc) {
     const std::size_t data_size = no_alloc ? 0 : file.data_size();
     const std::size_t count = file.tensors().size() + (no_alloc ? 0 : 1);
     HEDDLE_TRY_ASSIGN(const std::size_t size, context_size(count, data_size));
@@ -51,8 +46,7 @@ Result<Context*> load_tensors(Source& source, const File& file, bool no_alloc) {
                            data_size, " bytes, but ", left, " are left");
         }
     }
-    HEDDLE_TRY_ASSIGN(Context* const made, make_context(size, nullptr, no_alloc));
-    OwnedContext context(made);
+    HEDDLE_TRY_ASSIGN(OwnedContext context, make_context(size, nullptr, no_alloc));
     std::byte* data = nullptr;
     if (!no_alloc) {
         HEDDLE_TRY_ASSIGN(data, load_data(source, file, *context));
@@ -65,7 +59,7 @@ Result<Context*> load_tensors(Source& source, const File& file, bool no_alloc) {
         if (data != nullptr) tensor->data = data + entry.offset;
     }
     context->no_alloc = no_alloc;
-    return context.release();
+    return context;
 }
 
 }  // namespace heddle::gguf

@@ -20,6 +20,6 @@ Result<std::unique_ptr<File>> read(Source& source);
 ///
 /// With `no_alloc` they have no data. Otherwise the first tensor is the whole data section as
 /// bytes, and the others lie in it.
-Result<Context*> load_tensors(Source& source, const File& file, bool no_alloc);
+Result<OwnedContext> load_tensors(Source& source, const File& file, bool no_alloc);
 
 }  // namespace heddle::gguf

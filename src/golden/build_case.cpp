@@ -238,8 +238,7 @@ private:
 Result<OwnedContext> make_header_context(std::size_t tensors, std::size_t graph_capacity) {
     std::size_t size = tensors * kTensorOverhead;
     if (graph_capacity != 0) size += graph_overhead(graph_capacity, true);
-    HEDDLE_TRY_ASSIGN(Context * context, make_context(size, nullptr, true));
-    return OwnedContext(context, &destroy_context);
+    return make_context(size, nullptr, true);
 }
 
 Result<CaseProgram> program_of(const OpCase& golden) {

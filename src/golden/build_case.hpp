@@ -13,9 +13,6 @@
 
 namespace heddle::golden {
 
-/// A context that frees itself.
-using OwnedContext = std::unique_ptr<Context, decltype(&destroy_context)>;
-
 /// A context for headers only, with room for `tensors` of them and a graph of `graph_capacity`
 /// nodes with gradients.
 Result<OwnedContext> make_header_context(std::size_t tensors, std::size_t graph_capacity = 0);

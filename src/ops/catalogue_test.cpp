@@ -42,9 +42,8 @@ constexpr auto kTinyCatalogue = OpList<ops::None, Triple>::infos();
 
 class MadeUpOp : public testing::Test {
 protected:
-    Context* context = *make_context(1 << 16, nullptr, true);
+    OwnedContext context = *make_context(1 << 16, nullptr, true);
     Tensor* x = *new_tensor(*context, GGML_TYPE_F32, std::array<std::int64_t, 2>{4, 3});
-    ~MadeUpOp() override { destroy_context(context); }
 };
 
 TEST_F(MadeUpOp, IsBuiltStoredAndPriced) {

@@ -70,10 +70,7 @@ protected:
         return value;
     }
 
-    struct Destroy {
-        void operator()(Context* context) const { destroy_context(context); }
-    };
-    std::unique_ptr<Context, Destroy> context_{*make_context(1 << 20, nullptr, true)};
+    OwnedContext context_ = *make_context(1 << 20, nullptr, true);
 };
 
 /// Type and extents in one text, such as "f32[4,3,2,1]".

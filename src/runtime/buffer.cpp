@@ -59,8 +59,8 @@ void release_memory(Buffer& buffer) noexcept {
 
 }  // namespace
 
-Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* context,
-                            std::size_t size) {
+Result<OwnedBuffer> make_buffer(BufferType& type, const BufferTable& table, void* context,
+                                std::size_t size) {
     auto* made =
         new (std::nothrow) TrackedBuffer{.buffer = {.iface = table,
                                                     .buft = &type,
@@ -73,7 +73,7 @@ Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* co
                        "': no memory for a buffer's handle");
     }
     made->counted_for = count_buffer(type);
-    return &made->buffer;
+    return OwnedBuffer(&made->buffer);
 }
 
 void free_buffer(Buffer* buffer) noexcept {

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "core/error.hpp"
 #include "core/root_buffer.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
@@ -16,11 +16,8 @@ using BufferTable = ::ggml_backend_buffer_i;
 /// A buffer object around a backend's memory, with usage ANY. The table is copied.
 ///
 /// Every buffer is made here: behind the struct that plug-ins see lies a tail of ours.
-Result<Buffer*> make_buffer(BufferType& type, const BufferTable& table, void* context,
-                            std::size_t size);
-
-/// Releases the memory through the table, then the object. Null is allowed.
-void free_buffer(Buffer* buffer) noexcept;
+Result<OwnedBuffer> make_buffer(BufferType& type, const BufferTable& table, void* context,
+                                std::size_t size);
 
 /// Releases the memory, and leaves a buffer of no bytes until that is freed: tensors that still
 /// refer to it can be told from others, and using them fails instead of reaching for what is gone.
@@ -29,11 +26,6 @@ void empty_buffer(Buffer& buffer) noexcept;
 /// How many buffers of the process were emptied so far. Who keeps addresses looks again at where
 /// they come from when the number has changed.
 std::uint64_t emptied_buffers() noexcept;
-
-struct FreeBuffer {
-    void operator()(Buffer* buffer) const noexcept { free_buffer(buffer); }
-};
-using OwnedBuffer = std::unique_ptr<Buffer, FreeBuffer>;
 
 /// The first address, perhaps one that only the device understands. Null for a buffer of no bytes
 /// and for one without an address of its own (multi-buffer); fails if the backend has none to give.

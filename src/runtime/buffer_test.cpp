@@ -97,7 +97,7 @@ TEST(DummyBuffer, IsSafeToUse) {
 TEST(Buffer, LooksToPluginsLikeThePlainStruct) {
     FakeDevice fake;
     int context = 0;
-    const OwnedBuffer buffer(*make_buffer(fake.type, BufferTable{}, &context, 77));
+    const OwnedBuffer buffer = *make_buffer(fake.type, BufferTable{}, &context, 77);
     EXPECT_EQ(buffer->buft, &fake.type);
     EXPECT_EQ(buffer->context, &context);
     EXPECT_EQ(buffer->size, 77u);
@@ -212,7 +212,7 @@ protected:
     FakeDevice fake;
     Buffer* first = fake.allocate(64).release();
     Buffer* second = fake.allocate(128).release();
-    OwnedBuffer all{*make_multi_buffer(std::vector{first, second})};
+    OwnedBuffer all = *make_multi_buffer(std::vector{first, second});
 };
 
 TEST_F(MultiBuffer, HasTheTypeOfItsFirstPartAndTheSizeOfAll) {
@@ -238,7 +238,7 @@ TEST_F(MultiBuffer, PassesOnWhatIsDoneToIt) {
 
 TEST_F(MultiBuffer, MayHoldMultiBuffers) {
     Buffer* third = fake.allocate(8).release();
-    OwnedBuffer outer(*make_multi_buffer(std::vector{all.release(), third}));
+    OwnedBuffer outer = *make_multi_buffer(std::vector{all.release(), third});
     set_usage(*outer, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     EXPECT_EQ(second->usage, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     EXPECT_EQ(outer->size, 200u);

@@ -12,13 +12,13 @@ const char* name_of(BufferType& type) {
     return name != nullptr ? name : "(unnamed)";
 }
 
-Result<Buffer*> allocate(BufferType& type, std::size_t size) {
+Result<OwnedBuffer> allocate(BufferType& type, std::size_t size) {
     if (size == 0) return make_buffer(type, BufferTable{}, nullptr, 0);
     if (type.iface.alloc_buffer == nullptr) {
         return failure(Errc::unsupported, "buffer type '", name_of(type),
                        "' cannot allocate buffers");
     }
-    if (Buffer* buffer = type.iface.alloc_buffer(&type, size)) return buffer;
+    if (OwnedBuffer buffer{type.iface.alloc_buffer(&type, size)}) return buffer;
     return failure(Errc::out_of_memory, "buffer type '", name_of(type), "': no memory for ", size,
                    " bytes");
 }

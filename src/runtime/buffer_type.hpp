@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
@@ -13,12 +13,12 @@ namespace heddle {
 
 const char* name_of(BufferType& type);  ///< never null
 
-/// A buffer of at least `size` bytes, the caller's to free with `free_buffer`.
+/// A buffer of at least `size` bytes.
 ///
 /// Size 0 asks the backend nothing and gives a dummy: a buffer of this type with an empty table,
 /// that answers "what if a tensor were there". The type of the result may be another one, where a
 /// backend falls back to ordinary memory. Fails with `out_of_memory` if the backend has none.
-Result<Buffer*> allocate(BufferType& type, std::size_t size);
+Result<OwnedBuffer> allocate(BufferType& type, std::size_t size);
 
 /// Tensor addresses are multiples of it: a power of two, 1 where the backend does not say.
 std::size_t alignment_of(BufferType& type);

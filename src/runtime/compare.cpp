@@ -16,19 +16,6 @@
 namespace heddle {
 namespace {
 
-/// A copy of the graph, freed on every way out.
-class ScopedCopy {
-public:
-    explicit ScopedCopy(GraphCopy copy) : copy_(copy) {}
-    ScopedCopy(const ScopedCopy&) = delete;
-    ScopedCopy& operator=(const ScopedCopy&) = delete;
-    ~ScopedCopy() { free_graph_copy(copy_); }
-    Graph& graph() { return *copy_.graph; }
-
-private:
-    GraphCopy copy_;
-};
-
 Result<> compare_whole(Stream& first, Stream& second, Graph& graph, Graph& other,
                        std::span<const Tensor* const> watched, const PairVisitor& visit) {
     const auto is_watched = [&](const Tensor* node) {
@@ -192,12 +179,11 @@ private:
 
 Result<> compare_streams(Stream& first, Stream& second, Graph& graph,
                          std::span<const Tensor* const> watched, const PairVisitor& visit) {
-    HEDDLE_TRY_ASSIGN(const GraphCopy made, copy_graph_to(second, graph));
-    ScopedCopy copy(made);
+    HEDDLE_TRY_ASSIGN(const GraphCopy copy, copy_graph_to(second, graph));
     if (!watched.empty()) {
-        return compare_whole(first, second, graph, copy.graph(), watched, visit);
+        return compare_whole(first, second, graph, *copy.graph, watched, visit);
     }
-    return compare_by_node(first, second, graph, copy.graph(), visit);
+    return compare_by_node(first, second, graph, *copy.graph, visit);
 }
 
 Result<NodeDifference> measure(const NodePair& pair) {

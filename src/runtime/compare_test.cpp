@@ -42,7 +42,7 @@ protected:
     FakeDevice one, two;
     OwnedStream first = one.start(), second = two.start();
     OwnedBuffer memory = one.allocate(192);
-    test::OwnedContext context = test::make_test_context();
+    OwnedContext context = test::make_test_context();
     Tensor* a = test::new_floats(context, 4, "a");
     Tensor* b = ggml_add(context.get(), a, a);
     Tensor* view = ggml_reshape_2d(context.get(), b, 2, 2);
@@ -136,7 +136,7 @@ TEST_F(CompareStreams, MeasuresHowFarResultsAreApart) {
 
 class Measure : public testing::Test {
 protected:
-    test::OwnedContext context = test::make_test_context(false);
+    OwnedContext context = test::make_test_context(false);
 
     Tensor* floats(std::vector<float> values) {
         Tensor* tensor = test::new_floats(context, static_cast<std::int64_t>(values.size()), "x");

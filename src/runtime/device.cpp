@@ -40,9 +40,9 @@ Result<DeviceProperties> properties_of(Device& device) {
     return properties;
 }
 
-Result<Stream*> start_stream(Device& device, const char* params) {
+Result<OwnedStream> start_stream(Device& device, const char* params) {
     if (device.iface.init_backend == nullptr) return lacks(device, "has no streams");
-    if (Stream* stream = device.iface.init_backend(&device, params)) return stream;
+    if (OwnedStream stream{device.iface.init_backend(&device, params)}) return stream;
     return failure(Errc::device, "device '", name_of(device), "' could not start a stream",
                    params != nullptr ? text(" with parameters '", params, '\'') : std::string());
 }
@@ -59,17 +59,16 @@ BufferType* host_buffer_type_of(Device& device) {
     return device.iface.get_host_buffer_type(&device);
 }
 
-Result<Buffer*> buffer_from_host(Device& device, void* memory, std::size_t size,
-                                 std::size_t max_tensor_size) {
+Result<OwnedBuffer> buffer_from_host(Device& device, void* memory, std::size_t size,
+                                     std::size_t max_tensor_size) {
     if (device.iface.buffer_from_host_ptr == nullptr) {
         return lacks(device, "cannot use host memory as a buffer");
     }
     if (memory == nullptr) {
         return invalid("device '", name_of(device), "': the host memory for a buffer is NULL");
     }
-    if (Buffer* made = device.iface.buffer_from_host_ptr(&device, memory, size, max_tensor_size)) {
-        return made;
-    }
+    OwnedBuffer made(device.iface.buffer_from_host_ptr(&device, memory, size, max_tensor_size));
+    if (made != nullptr) return made;
     return failure(Errc::device, "device '", name_of(device), "' could not make a buffer of ", size,
                    " bytes of host memory at ", memory);
 }

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "core/tensor.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
@@ -23,15 +24,15 @@ DeviceMemory memory_of(Device& device);
 Result<DeviceType> type_of(Device& device);
 Result<DeviceProperties> properties_of(Device& device);
 
-/// A new stream, the caller's to free with `free_stream`. `params` may be null.
-Result<Stream*> start_stream(Device& device, const char* params);
+/// A new stream. `params` may be null.
+Result<OwnedStream> start_stream(Device& device, const char* params);
 
 Result<BufferType*> buffer_type_of(Device& device);
 BufferType* host_buffer_type_of(Device& device);  ///< null where the device has none
 
 /// A buffer around host memory that stays the caller's.
-Result<Buffer*> buffer_from_host(Device& device, void* memory, std::size_t size,
-                                 std::size_t max_tensor_size);
+Result<OwnedBuffer> buffer_from_host(Device& device, void* memory, std::size_t size,
+                                     std::size_t max_tensor_size);
 
 bool supports_op(Device& device, const Tensor& op);
 bool supports_buffer_type(Device& device, BufferType& type);

@@ -20,7 +20,7 @@ TEST(DeviceTest, ForwardsToItsTable) {
     EXPECT_EQ(*buffer_type_of(fake.device), &fake.type);
     EXPECT_TRUE(supports_buffer_type(fake.device, fake.type));
     EXPECT_FALSE(supports_buffer_type(fake.device, host_buffer_type()));
-    OwnedStream stream(*start_stream(fake.device, nullptr));
+    const OwnedStream stream = *start_stream(fake.device, nullptr);
     EXPECT_EQ(stream->device, &fake.device);
 }
 
@@ -66,9 +66,9 @@ TEST(DeviceTest, MakesBuffersOfHostMemoryIfItCan) {
     EXPECT_EQ(buffer_from_host(fake.device, memory, 64, 64).error().message,
               "device 'FAKE0' cannot use host memory as a buffer");
     fake.device.iface.buffer_from_host_ptr = [](Device*, void* at, std::size_t size, std::size_t) {
-        return *buffer_from_memory(at, size);
+        return buffer_from_memory(at, size)->release();
     };
-    const OwnedBuffer buffer(*buffer_from_host(fake.device, memory, 64, 64));
+    const OwnedBuffer buffer = *buffer_from_host(fake.device, memory, 64, 64);
     EXPECT_EQ(*base_of(*buffer), memory);
     EXPECT_EQ(buffer_from_host(fake.device, nullptr, 64, 64).error().message,
               "device 'FAKE0': the host memory for a buffer is NULL");

@@ -7,8 +7,9 @@
 
 namespace heddle {
 
-Event* make_event(Device& device) {
-    return device.iface.event_new != nullptr ? device.iface.event_new(&device) : nullptr;
+OwnedEvent make_event(Device& device) {
+    return OwnedEvent(device.iface.event_new != nullptr ? device.iface.event_new(&device)
+                                                        : nullptr);
 }
 
 void free_event(Event* event) noexcept {

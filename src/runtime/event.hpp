@@ -1,22 +1,13 @@
 #pragma once
 
-#include <memory>
-
 #include "core/error.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
 /// An event of `device`; null where the device has none to give.
-Event* make_event(Device& device);
-
-/// Null is allowed.
-void free_event(Event* event) noexcept;
-
-struct FreeEvent {
-    void operator()(Event* event) const noexcept { free_event(event); }
-};
-using OwnedEvent = std::unique_ptr<Event, FreeEvent>;
+OwnedEvent make_event(Device& device);
 
 /// Moves the event to the end of what is queued on `stream` now.
 Result<> record(Event& event, Stream& stream);

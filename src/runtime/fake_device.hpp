@@ -43,7 +43,7 @@ public:
     int live_buffers = 0, live_streams = 0;
     std::vector<std::string> calls;  ///< in order, by name of the member
 
-    OwnedBuffer allocate(std::size_t size) { return OwnedBuffer(*heddle::allocate(type, size)); }
+    OwnedBuffer allocate(std::size_t size) { return *heddle::allocate(type, size); }
 
     OwnedStream start() { return OwnedStream(device.iface.init_backend(&device, nullptr)); }
 
@@ -102,7 +102,7 @@ private:
         // Far below any address of ours: reading through it would crash.
         auto* memory = new Memory{&self, self.next_base_, std::vector<std::byte>(size)};
         self.next_base_ += (size / 4096 + 2) * 4096;
-        return *make_buffer(*t, self.buffer_table, memory, size);
+        return make_buffer(*t, self.buffer_table, memory, size)->release();
     }
 
     static BufferTable full_buffer_table() {
@@ -237,13 +237,8 @@ private:
 };
 
 /// A context for tensors without data.
-struct FreeContext {
-    void operator()(Context* context) const { destroy_context(context); }
-};
-using OwnedContext = std::unique_ptr<Context, FreeContext>;
-
 inline OwnedContext make_test_context(bool no_alloc = true) {
-    return OwnedContext(*make_context(1 << 20, nullptr, no_alloc));
+    return *make_context(1 << 20, nullptr, no_alloc);
 }
 
 inline Tensor* new_floats(const OwnedContext& context, std::int64_t n, std::string_view name) {

@@ -6,7 +6,6 @@
 
 #include "core/closure.hpp"
 #include "runtime/alloc/context_allocator.hpp"
-#include "runtime/buffer.hpp"
 #include "runtime/placement.hpp"
 #include "runtime/stream.hpp"
 #include "runtime/transfer.hpp"
@@ -22,22 +21,19 @@ Result<> check_has_data(const Closure& closure) {
     return ok();
 }
 
-/// Copies a graph step by step; what is there is freed unless all steps are done.
+/// Copies a graph step by step.
 class Copier {
 public:
     Copier(const Graph& graph, const Closure& closure) : graph_(graph), closure_(closure) {}
-    Copier(const Copier&) = delete;
-    Copier& operator=(const Copier&) = delete;
-    ~Copier() { free_graph_copy(copy_); }
 
     Result<GraphCopy> run(BufferType& type) {
         HEDDLE_TRY(make_contexts());
         HEDDLE_TRY(copy_tensors());
         wire_copies();
         HEDDLE_TRY(copy_nodes());
-        HEDDLE_TRY_ASSIGN(copy_.buffer, allocate_context(*copy_.ctx_allocated, type));
+        HEDDLE_TRY_ASSIGN(copy_.buffer, allocate_context(*copy_.tensors, type));
         HEDDLE_TRY(copy_data());
-        return std::exchange(copy_, GraphCopy{});
+        return std::move(copy_);
     }
 
 private:
@@ -47,10 +43,9 @@ private:
         const std::size_t owners = closure_.tensors.size() - views;
         const std::size_t graph_size =
             graph_overhead(static_cast<std::size_t>(graph_.n_nodes), false);
-        HEDDLE_TRY_ASSIGN(copy_.ctx_allocated,
+        HEDDLE_TRY_ASSIGN(copy_.tensors,
                           make_context(owners * kTensorOverhead + graph_size, nullptr, true));
-        HEDDLE_TRY_ASSIGN(copy_.ctx_unallocated,
-                          make_context(views * kTensorOverhead, nullptr, true));
+        HEDDLE_TRY_ASSIGN(copy_.views, make_context(views * kTensorOverhead, nullptr, true));
         return ok();
     }
 
@@ -62,7 +57,7 @@ private:
         copies_.reserve(closure_.tensors.size());
         for (const Tensor* tensor : closure_.tensors) {
             const bool is_view = tensor->view_src != nullptr;
-            Context& context = *(is_view ? copy_.ctx_unallocated : copy_.ctx_allocated);
+            Context& context = *(is_view ? copy_.views : copy_.tensors);
             TensorSpec spec = TensorSpec::like(*tensor);
             spec.stride = strides_of(*tensor);
             HEDDLE_TRY_ASSIGN(Tensor* const copy, new_tensor(context, spec));
@@ -87,7 +82,7 @@ private:
     }
 
     Result<> copy_nodes() {
-        HEDDLE_TRY_ASSIGN(copy_.graph, new_graph(*copy_.ctx_allocated,
+        HEDDLE_TRY_ASSIGN(copy_.graph, new_graph(*copy_.tensors,
                                                  static_cast<std::size_t>(graph_.n_nodes), false));
         for (const Tensor* node : nodes_of(graph_)) {
             HEDDLE_TRY(append_node(*copy_.graph, *copy_of(node)));
@@ -116,7 +111,7 @@ private:
     const Graph& graph_;
     const Closure& closure_;
     std::vector<Tensor*> copies_;  ///< in the order of the closure
-    GraphCopy copy_{};
+    GraphCopy copy_;
 };
 
 }  // namespace
@@ -127,13 +122,6 @@ Result<GraphCopy> copy_graph_to(Stream& stream, const Graph& graph) {
     HEDDLE_TRY_ASSIGN(const Closure closure, closure_of(slice(graph, 0, graph.n_nodes)));
     HEDDLE_TRY(check_has_data(closure));
     return Copier(graph, closure).run(*type);
-}
-
-void free_graph_copy(GraphCopy& copy) noexcept {
-    free_buffer(copy.buffer);
-    destroy_context(copy.ctx_allocated);
-    destroy_context(copy.ctx_unallocated);
-    copy = {};
 }
 
 }  // namespace heddle

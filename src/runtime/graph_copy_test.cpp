@@ -34,8 +34,8 @@ protected:
 
     FakeDevice fake;
     OwnedStream stream = fake.start();
-    OwnedBuffer memory{*allocate(host_buffer_type(), 192)};
-    test::OwnedContext context = test::make_test_context();
+    OwnedBuffer memory = *allocate(host_buffer_type(), 192);
+    OwnedContext context = test::make_test_context();
     Tensor* a = test::new_floats(context, 4, "a");
     Tensor* b = test::new_floats(context, 4, "b");
     Tensor* c = ggml_add(context.get(), a, b);
@@ -52,38 +52,35 @@ TEST_F(GraphCopyTest, HasTheSameNodesOnTheOtherDevice) {
     EXPECT_EQ(sum.op, GGML_OP_ADD);
     EXPECT_EQ(sum.flags, c->flags);
     EXPECT_NE(&sum, c);
-    EXPECT_EQ(sum.buffer, copy.buffer);
+    EXPECT_EQ(sum.buffer, copy.buffer.get());
     EXPECT_EQ(sum.buffer->buft, &fake.type);
     EXPECT_EQ(name_of(sum), name_of(*c));
     EXPECT_EQ(use_count(*copy.graph, sum), 0);
     const Tensor& part = *copy.graph->nodes[1];
     EXPECT_EQ(part.view_src, &sum);
     EXPECT_EQ(part.data, static_cast<std::byte*>(sum.data) + 8);
-    EXPECT_EQ(part.buffer, copy.buffer);
-    free_graph_copy(copy);
-    EXPECT_EQ(copy.graph, nullptr);
+    EXPECT_EQ(part.buffer, copy.buffer.get());
+    copy = {};
     EXPECT_EQ(fake.live_buffers, 0);
 }
 
 TEST_F(GraphCopyTest, HasTheSameData) {
-    GraphCopy copy = *copy_graph_to(*stream, *graph);
+    const GraphCopy copy = *copy_graph_to(*stream, *graph);
     ASSERT_TRUE(compute(*stream, *copy.graph));
     float values[4];
     ASSERT_TRUE(read_tensor(*copy.graph->nodes[0], values, 0, 16));
     EXPECT_EQ(values[3], 13);
-    free_graph_copy(copy);
 }
 
 TEST_F(GraphCopyTest, HasNodesThatAreTheirOwnOperand) {
-    const test::OwnedContext host = test::make_test_context(false);
+    const OwnedContext host = test::make_test_context(false);
     Tensor* half = ggml_cast(host.get(), test::new_floats(host, 4, "x"), GGML_TYPE_F16);
     ASSERT_EQ(half->src[1], half);
     Graph* cast = *new_graph(*host, 8, false);
     ASSERT_TRUE(expand(*cast, *half, true));
-    GraphCopy copy = *copy_graph_to(*stream, *cast);
+    const GraphCopy copy = *copy_graph_to(*stream, *cast);
     ASSERT_EQ(copy.graph->n_nodes, 1);
     EXPECT_EQ(copy.graph->nodes[0]->src[1], copy.graph->nodes[0]);
-    free_graph_copy(copy);
 }
 
 TEST_F(GraphCopyTest, IsSpreadOverBuffersThatAreNotTooLarge) {
@@ -92,16 +89,15 @@ TEST_F(GraphCopyTest, IsSpreadOverBuffersThatAreNotTooLarge) {
     EXPECT_TRUE(is_multi_buffer(*copy.buffer));
     EXPECT_EQ(fake.live_buffers, 3);
     EXPECT_EQ(copy.graph->nodes[1]->buffer, copy.graph->nodes[0]->buffer);
-    free_graph_copy(copy);
+    copy = {};
     EXPECT_EQ(fake.live_buffers, 0);
 }
 
 TEST_F(GraphCopyTest, TakesSlicesAndRepeatedNodes) {
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(append_node(*graph, *c));
-    GraphCopy copy = *copy_graph_to(*stream, slice(*graph, 1, 5));
+    const GraphCopy copy = *copy_graph_to(*stream, slice(*graph, 1, 5));
     EXPECT_EQ(copy.graph->n_nodes, 4);
     EXPECT_EQ(copy.graph->nodes[1], copy.graph->nodes[3]);
-    free_graph_copy(copy);
 }
 
 TEST_F(GraphCopyTest, TakesTensorsThatLiveInAContext) {
@@ -110,18 +106,16 @@ TEST_F(GraphCopyTest, TakesTensorsThatLiveInAContext) {
     static_cast<float*>(x->data)[2] = 5;
     Graph* other = *new_graph(*own, 8, false);
     ASSERT_TRUE(append_node(*other, *x));
-    GraphCopy copy = *copy_graph_to(*stream, *other);
+    const GraphCopy copy = *copy_graph_to(*stream, *other);
     float values[4];
     ASSERT_TRUE(read_tensor(*copy.graph->nodes[0], values, 0, 16));
     EXPECT_EQ(values[2], 5);
-    free_graph_copy(copy);
 }
 
 TEST_F(GraphCopyTest, NeedsDataForAllButEmptyTensors) {
     Tensor* empty = test::new_floats(context, 0, "empty");
     ASSERT_TRUE(append_node(*graph, *empty));
-    GraphCopy copy = *copy_graph_to(*stream, *graph);
-    free_graph_copy(copy);
+    EXPECT_TRUE(copy_graph_to(*stream, *graph));
     ASSERT_TRUE(append_node(*graph, *test::new_floats(context, 4, "loose")));
     EXPECT_EQ(copy_graph_to(*stream, *graph).error().message,
               "graph copy: 'loose' f32[4,1,1,1] has no data");
@@ -144,8 +138,8 @@ TEST_F(GraphCopyTest, LeavesNothingBehindWhenItFails) {
 
 TEST_F(GraphCopyTest, IsNotLimitedByTheCallStack) {
     constexpr int depth = 100'000;
-    const test::OwnedContext deep(
-        *make_context(depth * (kTensorOverhead + 64) + (16 << 20), nullptr, true));
+    const OwnedContext deep =
+        *make_context(depth * (kTensorOverhead + 64) + (16 << 20), nullptr, true);
     Tensor* x = a;
     for (int i = 0; i < depth; ++i) {
         x = ggml_add(deep.get(), x, x);
@@ -154,10 +148,8 @@ TEST_F(GraphCopyTest, IsNotLimitedByTheCallStack) {
     }
     Graph* chain = *new_graph(*deep, depth, false);
     ASSERT_TRUE(expand(*chain, *x, true));
-    GraphCopy copy = *copy_graph_to(*stream, *chain);
+    const GraphCopy copy = *copy_graph_to(*stream, *chain);
     EXPECT_EQ(copy.graph->n_nodes, depth);
-    free_graph_copy(copy);
-    free_graph_copy(copy);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ Buffer* allocate_memory(BufferType* type, std::size_t size) {
     void* memory = aligned_allocate(size);
     if (memory == nullptr) return nullptr;
     auto made = make_buffer(*type, kOwnedTable, memory, size);
-    if (made) return *made;
+    if (made) return made->release();
     aligned_free(memory);
     return nullptr;
 }
@@ -117,7 +117,7 @@ BufferType& mapped_buffer_type() {
     return type;
 }
 
-Result<Buffer*> buffer_from_memory(void* memory, std::size_t size) {
+Result<OwnedBuffer> buffer_from_memory(void* memory, std::size_t size) {
     if (memory == nullptr) return invalid("buffer from memory: the memory is NULL");
     if (reinterpret_cast<std::uintptr_t>(memory) % TENSOR_ALIGNMENT != 0) {
         return invalid("buffer from memory: the address ", memory, " is not aligned to ",

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/hooks.h"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
@@ -15,6 +16,6 @@ BufferType& host_buffer_type();
 BufferType& mapped_buffer_type();
 
 /// A buffer around `size` bytes of the caller's, which must outlive it. `memory` is aligned to 32.
-Result<Buffer*> buffer_from_memory(void* memory, std::size_t size);
+Result<OwnedBuffer> buffer_from_memory(void* memory, std::size_t size);
 
 }  // namespace heddle

@@ -25,7 +25,7 @@ TEST(HostBufferType, IsOrdinaryMemory) {
 
 TEST(HostBufferType, GivesMemoryAlignedTo64OfExactlyThatSize) {
     for (const std::size_t size : {1, 63, 64, 4097}) {
-        const OwnedBuffer buffer(*allocate(host_buffer_type(), size));
+        const OwnedBuffer buffer = *allocate(host_buffer_type(), size);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(*base_of(*buffer)) % 64, 0u);
         EXPECT_EQ(buffer->size, size);
         EXPECT_EQ(buffer->buft, &host_buffer_type());
@@ -53,7 +53,7 @@ TEST(HostBufferType, BelongsToTheDeviceThatWasRegisteredForIt) {
 TEST(HostBuffer, HoldsWhatIsWritten) {
     const auto context = test::make_test_context();
     Tensor* x = test::new_floats(context, 4, "x");
-    const OwnedBuffer buffer(*allocate(host_buffer_type(), 64));
+    const OwnedBuffer buffer = *allocate(host_buffer_type(), 64);
     ASSERT_TRUE(place_tensor(*buffer, *x, *base_of(*buffer)));
     std::array<float, 4> values{1, 2, 3, 4};
     ASSERT_TRUE(write_tensor(*x, values.data(), 0, 16));
@@ -71,7 +71,7 @@ TEST(HostBuffer, CopiesByItselfFromHostMemoryOnly) {
     Tensor* x = test::new_floats(context, 4, "x");
     Tensor* y = test::new_floats(context, 4, "y");
     Tensor* far = test::new_floats(context, 4, "far");
-    const OwnedBuffer buffer(*allocate(host_buffer_type(), 64));
+    const OwnedBuffer buffer = *allocate(host_buffer_type(), 64);
     const OwnedBuffer device = fake.allocate(64);
     auto* base = static_cast<std::byte*>(*base_of(*buffer));
     ASSERT_TRUE(place_tensor(*buffer, *x, base));
@@ -89,7 +89,7 @@ TEST(HostBuffer, CopiesByItselfFromHostMemoryOnly) {
 TEST(MappedBuffer, UsesTheCallersMemoryAndLeavesItAlone) {
     alignas(64) std::array<std::byte, 128> memory{};
     {
-        const OwnedBuffer buffer(*buffer_from_memory(memory.data() + 32, 96));
+        const OwnedBuffer buffer = *buffer_from_memory(memory.data() + 32, 96);
         EXPECT_STREQ(name_of(*buffer), "CPU_Mapped");
         EXPECT_EQ(buffer->buft, &mapped_buffer_type());
         EXPECT_NE(buffer->buft, &host_buffer_type());

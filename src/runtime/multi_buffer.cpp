@@ -39,7 +39,7 @@ constexpr BufferTable kTable{.free_buffer = free_parts,
 
 }  // namespace
 
-Result<Buffer*> make_multi_buffer(std::span<Buffer* const> parts) {
+Result<OwnedBuffer> make_multi_buffer(std::span<Buffer* const> parts) {
     if (parts.empty()) return invalid("multi-buffer: no parts");
     std::size_t size = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {

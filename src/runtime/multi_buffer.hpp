@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 
 namespace heddle {
 
@@ -12,7 +13,7 @@ namespace heddle {
 /// It has no address of its own; tensors point to the part they live in.
 ///
 /// Takes over the parts, unless it fails: then they stay the caller's.
-Result<Buffer*> make_multi_buffer(std::span<Buffer* const> parts);
+Result<OwnedBuffer> make_multi_buffer(std::span<Buffer* const> parts);
 
 bool is_multi_buffer(const Buffer& buffer);
 

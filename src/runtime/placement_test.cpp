@@ -14,7 +14,7 @@ using test::new_floats;
 class Placement : public testing::Test {
 protected:
     FakeDevice fake;
-    test::OwnedContext context = test::make_test_context();
+    OwnedContext context = test::make_test_context();
     OwnedBuffer buffer = fake.allocate(256);
     std::byte* base = static_cast<std::byte*>(*base_of(*buffer));
     Tensor* x = new_floats(context, 16, "x");  // 64 bytes
@@ -127,7 +127,7 @@ TEST_F(Placement, RefusesAViewThatLeavesTheBuffer) {
 
 TEST_F(Placement, MappedFilesNeedNoMoreThan32) {
     alignas(64) std::byte memory[128] = {};
-    const OwnedBuffer mapped(*buffer_from_memory(memory + 32, 96));
+    const OwnedBuffer mapped = *buffer_from_memory(memory + 32, 96);
     EXPECT_TRUE(place_tensor(*mapped, *x, memory + 32));
 }
 

@@ -129,14 +129,15 @@ Result<> reserve(Stream& stream, Graph& graph) {
 
 // ---- plans -------------------------------------------------------------------------------------
 
-Result<PlanHandle> make_plan(Stream& stream, const Graph& graph) {
+Result<OwnedPlan> make_plan(Stream& stream, const Graph& graph) {
     if (has_plans(stream)) {
-        if (PlanHandle plan = stream.iface.graph_plan_create(&stream, &graph)) return plan;
+        OwnedPlan plan(stream.iface.graph_plan_create(&stream, &graph), FreePlan{&stream});
+        if (plan != nullptr) return plan;
         return failure(Errc::device, "stream '", name_of(stream), "' made no plan for a graph of ",
                        graph.n_nodes, " nodes");
     }
     HEDDLE_TRY_ASSIGN(auto plan, GraphPlan::make(graph));
-    return static_cast<PlanHandle>(plan.release());
+    return OwnedPlan(plan.release(), FreePlan{&stream});
 }
 
 void free_plan(Stream& stream, PlanHandle plan) noexcept {
@@ -163,19 +164,15 @@ Result<> compute_plan(Stream& stream, PlanHandle plan) {
     return computed ? std::move(finished) : std::move(computed);
 }
 
-Result<PlanHandle> update_plan(Stream& stream, PlanHandle plan, const Graph& graph) {
+Result<> update_plan(Stream& stream, OwnedPlan& plan, const Graph& graph) {
     if (plan == nullptr) return invalid("stream '", name_of(stream), "': the plan is NULL");
-    if (!has_plans(stream)) {
-        HEDDLE_TRY(our_plan(plan)->update(graph));
-        return plan;
-    }
+    if (!has_plans(stream)) return our_plan(plan.get())->update(graph);
     if (stream.iface.graph_plan_update != nullptr) {
-        stream.iface.graph_plan_update(&stream, plan, &graph);
-        return plan;
+        stream.iface.graph_plan_update(&stream, plan.get(), &graph);
+        return ok();
     }
-    HEDDLE_TRY_ASSIGN(PlanHandle const fresh, make_plan(stream, graph));
-    free_plan(stream, plan);
-    return fresh;
+    HEDDLE_TRY_ASSIGN(plan, make_plan(stream, graph));
+    return ok();
 }
 
 }  // namespace heddle

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/graph.hpp"
 #include "runtime/objects.hpp"
+#include "runtime/owned.hpp"
 #include "runtime/status.hpp"
 
 namespace heddle {
@@ -13,14 +14,6 @@ namespace heddle {
 /// device may run in different threads. Computing on one that is computing already is refused.
 
 const char* name_of(Stream& stream);  ///< never null
-
-/// Releases the stream through its table, the object included. Null is allowed.
-void free_stream(Stream* stream) noexcept;
-
-struct FreeStream {
-    void operator()(Stream* stream) const noexcept { free_stream(stream); }
-};
-using OwnedStream = std::unique_ptr<Stream, FreeStream>;
 
 /// The device the stream belongs to; fails for a stream that has none.
 Result<Device*> device_of(Stream& stream);
@@ -55,14 +48,21 @@ Result<> reserve(Stream& stream, Graph& graph);
 /// Belongs to the stream it was made for: the backend's own, or a GraphPlan where it has none.
 using PlanHandle = ::ggml_backend_graph_plan_t;
 
-Result<PlanHandle> make_plan(Stream& stream, const Graph& graph);
 void free_plan(Stream& stream, PlanHandle plan) noexcept;  ///< null is allowed
+
+struct FreePlan {
+    Stream* stream = nullptr;  ///< outlives the plan
+    void operator()(PlanHandle plan) const noexcept { free_plan(*stream, plan); }
+};
+using OwnedPlan = std::unique_ptr<void, FreePlan>;
+
+Result<OwnedPlan> make_plan(Stream& stream, const Graph& graph);
 
 /// Computes the plan and waits.
 Result<> compute_plan(Stream& stream, PlanHandle plan);
 
-/// Fits the plan to `graph`. Gives the handle to use from now on, which may be another one; after a
-/// failure the old one is as it was.
-Result<PlanHandle> update_plan(Stream& stream, PlanHandle plan, const Graph& graph);
+/// Fits the plan to `graph`. Its handle may be another one afterwards; after a failure it is as it
+/// was.
+Result<> update_plan(Stream& stream, OwnedPlan& plan, const Graph& graph);
 
 }  // namespace heddle

@@ -16,7 +16,7 @@ class StreamTest : public testing::Test {
 protected:
     FakeDevice fake;
     OwnedStream stream = fake.start();
-    test::OwnedContext context = test::make_test_context();
+    OwnedContext context = test::make_test_context();
     Graph* graph = *new_graph(*context, 8, false);
 };
 
@@ -77,13 +77,14 @@ TEST_F(StreamTest, WithoutOptionalMembersNeedsNone) {
 // ---- plans -------------------------------------------------------------------------------------
 
 TEST_F(StreamTest, HasPlansWhateverItsBackend) {
-    const PlanHandle plan = *make_plan(*stream, *graph);
-    ASSERT_TRUE(compute_plan(*stream, plan));
-    ASSERT_TRUE(compute_plan(*stream, plan));
+    OwnedPlan plan = *make_plan(*stream, *graph);
+    ASSERT_TRUE(compute_plan(*stream, plan.get()));
+    ASSERT_TRUE(compute_plan(*stream, plan.get()));
     EXPECT_EQ(fake.count("graph_compute"), 2u);
-    EXPECT_EQ(*update_plan(*stream, plan, *graph), plan);
+    const PlanHandle before = plan.get();
+    ASSERT_TRUE(update_plan(*stream, plan, *graph));
+    EXPECT_EQ(plan.get(), before);
     EXPECT_FALSE(compute_plan(*stream, nullptr));
-    free_plan(*stream, plan);
     free_plan(*stream, nullptr);
 }
 
@@ -99,16 +100,18 @@ TEST_F(StreamTest, UsesTheBackendsOwnPlans) {
     stream->iface.graph_plan_create = NativePlan::create;
     stream->iface.graph_plan_free = NativePlan::free;
     stream->iface.graph_plan_compute = NativePlan::run;
-    PlanHandle plan = *make_plan(*stream, *graph);
-    EXPECT_EQ(compute_plan(*stream, plan).error().code, Errc::aborted);
+    OwnedPlan plan = *make_plan(*stream, *graph);
+    EXPECT_EQ(compute_plan(*stream, plan.get()).error().code, Errc::aborted);
     EXPECT_EQ(NativePlan::runs, 1);
     EXPECT_EQ(fake.count("graph_compute"), 0u);
-    plan = *update_plan(*stream, plan, *graph);
+    ASSERT_TRUE(update_plan(*stream, plan, *graph));
     EXPECT_EQ(NativePlan::live, 1) << "made anew";
     stream->iface.graph_plan_update = NativePlan::update;
-    EXPECT_EQ(*update_plan(*stream, plan, *graph), plan);
+    const PlanHandle before = plan.get();
+    ASSERT_TRUE(update_plan(*stream, plan, *graph));
+    EXPECT_EQ(plan.get(), before);
     EXPECT_EQ(NativePlan::updates, 1);
-    free_plan(*stream, plan);
+    plan.reset();
     EXPECT_EQ(NativePlan::live, 0);
     stream->iface.graph_plan_create = [](Stream*, const Graph*) -> PlanHandle { return nullptr; };
     EXPECT_EQ(make_plan(*stream, *graph).error().message,
@@ -118,7 +121,7 @@ TEST_F(StreamTest, UsesTheBackendsOwnPlans) {
 // ---- events ------------------------------------------------------------------------------------
 
 TEST_F(StreamTest, RecordsAndWaitsForEvents) {
-    const OwnedEvent event(make_event(fake.device));
+    const OwnedEvent event = make_event(fake.device);
     ASSERT_NE(event, nullptr);
     ASSERT_TRUE(synchronize(*event)) << "never recorded, so reached";
     ASSERT_TRUE(record(*event, *stream));
@@ -128,7 +131,7 @@ TEST_F(StreamTest, RecordsAndWaitsForEvents) {
 }
 
 TEST_F(StreamTest, SaysSoWhereThereAreNoEvents) {
-    const OwnedEvent event(make_event(fake.device));
+    const OwnedEvent event = make_event(fake.device);
     stream->iface.event_record = nullptr;
     stream->iface.event_wait = nullptr;
     EXPECT_EQ(record(*event, *stream).error().message, "stream 'FAKE0' cannot record events");

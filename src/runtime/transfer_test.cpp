@@ -20,13 +20,13 @@ using Calls = std::vector<std::string>;
 class Transfer : public testing::Test {
 protected:
     FakeDevice fake;
-    test::OwnedContext context = test::make_test_context();
+    OwnedContext context = test::make_test_context();
     Tensor* x = new_floats(context, 8, "x");
     OwnedBuffer buffer = placed(*x, fake.type);
     std::array<float, 8> values{1, 2, 3, 4, 5, 6, 7, 8};
 
     static OwnedBuffer placed(Tensor& tensor, BufferType& type) {
-        OwnedBuffer made(*allocate(type, byte_size(tensor)));
+        OwnedBuffer made = *allocate(type, byte_size(tensor));
         EXPECT_TRUE(place_tensor(*made, tensor, *base_of(*made)));
         return made;
     }
@@ -266,7 +266,7 @@ TEST_F(Copy, NeverTouchesMemoryThatWasGivenUp) {
 TEST_F(Copy, OfAViewWhoseRootHasMovedIsRefused) {
     Tensor* view = *new_view(*context, TensorSpec::dense(GGML_TYPE_F32, {8, 1, 1, 1}), *host, 0);
     set_name(*view, "view");
-    const OwnedBuffer other(*allocate(host_buffer_type(), 32));
+    const OwnedBuffer other = *allocate(host_buffer_type(), 32);
     host->buffer = nullptr;
     host->data = nullptr;
     ASSERT_TRUE(place_tensor(*other, *host, *base_of(*other)));

@@ -79,7 +79,6 @@ std::size_t load(Source& source, const File& file, bool no_alloc) {
         require(no_alloc == (data == nullptr) || byte_size(*t) == 0, "data where there are none");
         if (data != nullptr && byte_size(*t) > 0) sum += data[0] + data[byte_size(*t) - 1];
     }
-    destroy_context(*context);
     return sum;
 }
 

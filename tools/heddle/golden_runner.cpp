@@ -81,7 +81,7 @@ public:
     int result_slot() const { return raw_.result_slot; }
 
 private:
-    DeviceCase(golden::OwnedContext headers, golden::OwnedContext roots, golden::RawCase raw)
+    DeviceCase(OwnedContext headers, OwnedContext roots, golden::RawCase raw)
         : headers_(std::move(headers)), root_context_(std::move(roots)), raw_(std::move(raw)) {}
 
     golden::Storage& storage(int slot) {
@@ -110,8 +110,8 @@ private:
         return ok();
     }
 
-    golden::OwnedContext headers_;
-    golden::OwnedContext root_context_;
+    OwnedContext headers_;
+    OwnedContext root_context_;
     golden::RawCase raw_;
     std::array<Tensor*, kMaxSources + 1> roots_{};  ///< of each slot, after that of the node itself
     ggml_backend_buffer_ptr memory_;

@@ -99,6 +99,18 @@ Result<> place_range(const Range& range, Buffer* buffer, Placer& placer) {
     return ok();
 }
 
+/// One buffer for all: null for none, the only one itself, a multi-buffer for more.
+Result<OwnedBuffer> unite(std::vector<OwnedBuffer> buffers) {
+    if (buffers.empty()) return OwnedBuffer();
+    if (buffers.size() == 1) return std::move(buffers.front());
+    std::vector<Buffer*> parts;
+    parts.reserve(buffers.size());
+    for (const OwnedBuffer& each : buffers) parts.push_back(each.get());
+    HEDDLE_TRY_ASSIGN(OwnedBuffer whole, make_multi_buffer(parts));
+    for (OwnedBuffer& each : buffers) static_cast<void>(each.release());  // now the whole's
+    return whole;
+}
+
 }  // namespace
 
 Result<std::size_t> measure_context(const Context& context, BufferType& type) {
@@ -108,30 +120,22 @@ Result<std::size_t> measure_context(const Context& context, BufferType& type) {
     return total;
 }
 
-Result<Buffer*> allocate_context(Context& context, BufferType& type) {
+Result<OwnedBuffer> allocate_context(Context& context, BufferType& type) {
     if (meta::JoinedDevice* const joined = meta::joined(&type)) {
         return meta::allocate_context(context, *joined);
     }
     HEDDLE_TRY_ASSIGN(const std::vector<Range> ranges, cut(context, type));
-    std::vector<OwnedBuffer> owned;
+    std::vector<OwnedBuffer> buffers;
     Placer placer;
     for (const Range& range : ranges) {
         Buffer* buffer = nullptr;
         if (range.size > 0) {
-            HEDDLE_TRY_ASSIGN(buffer, allocate(type, range.size));
-            owned.push_back(OwnedBuffer(buffer));
+            HEDDLE_TRY_ASSIGN(OwnedBuffer allocated, allocate(type, range.size));
+            buffer = buffers.emplace_back(std::move(allocated)).get();
         }
         HEDDLE_TRY(place_range(range, buffer, placer));
     }
-    Buffer* whole = nullptr;
-    if (owned.size() == 1) whole = owned.front().get();
-    if (owned.size() > 1) {
-        std::vector<Buffer*> parts;
-        parts.reserve(owned.size());
-        for (const OwnedBuffer& part : owned) parts.push_back(part.get());
-        HEDDLE_TRY_ASSIGN(whole, make_multi_buffer(parts));
-    }
-    for (OwnedBuffer& part : owned) (void)part.release();
+    HEDDLE_TRY_ASSIGN(OwnedBuffer whole, unite(std::move(buffers)));
     placer.keep();
     return whole;
 }

@@ -17,7 +17,7 @@ TEST(ContextAllocator, EveryTensorAndViewGetsItsPlaceInOneBuffer) {
     Tensor *a = new_floats(context, 10, "a"), *b = new_floats(context, 20, "b");
     Tensor *empty = new_floats(context, 0, "empty"), *view = *view_tensor(*context, *b);
     EXPECT_EQ(*measure_context(*context, device.type), 64u + 128u);
-    const OwnedBuffer buffer(*allocate_context(*context, device.type));
+    const OwnedBuffer buffer = *allocate_context(*context, device.type);
     ASSERT_NE(buffer, nullptr);
     EXPECT_EQ(buffer->size, 192u);
     for (const Tensor* tensor : {a, b, empty, view}) EXPECT_EQ(tensor->buffer, buffer.get());
@@ -30,7 +30,7 @@ TEST(ContextAllocator, LargestBuffersAreRespectedWhereTensorsAllow) {
     device.max_size = 128;
     const auto context = test::make_test_context();
     for (const int n : {16, 16, 16, 64, 16}) new_floats(context, n, "x");
-    const OwnedBuffer buffer(*allocate_context(*context, device.type));
+    const OwnedBuffer buffer = *allocate_context(*context, device.type);
     ASSERT_TRUE(is_multi_buffer(*buffer));
     std::vector<std::size_t> sizes;
     for (const Buffer* part : parts_of(*buffer)) sizes.push_back(part->size);
@@ -41,7 +41,7 @@ TEST(ContextAllocator, ContextsThatNeedNothingGetNoBuffer) {
     FakeDevice device;
     const auto context = test::make_test_context(), other = test::make_test_context();
     Tensor* root = new_floats(context, 16, "root");
-    const OwnedBuffer buffer(*allocate_context(*context, device.type));
+    const OwnedBuffer buffer = *allocate_context(*context, device.type);
     Tensor* view = *view_tensor(*other, *root);
     const auto none = allocate_context(*other, device.type);
     ASSERT_TRUE(none);
@@ -63,7 +63,7 @@ TEST(ContextAllocator, AfterAFailureTensorsAreAsTheyWere) {
     EXPECT_EQ(b->data, nullptr);
     EXPECT_EQ(device.live_buffers, 0);
     device.allocations_left = 2;
-    const OwnedBuffer buffer(*allocate_context(*context, device.type));
+    const OwnedBuffer buffer = *allocate_context(*context, device.type);
     EXPECT_NE(a->data, nullptr);
 }
 

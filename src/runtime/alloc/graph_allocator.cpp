@@ -24,9 +24,9 @@ Result<std::vector<OwnedBuffer>> allocate_chunks(BufferType& type,
                                                  std::size_t alignment) {
     std::vector<OwnedBuffer> chunks;
     for (const std::size_t size : sizes) {
-        HEDDLE_TRY_ASSIGN(Buffer* const buffer, allocate(type, request_of(size, alignment)));
-        chunks.push_back(OwnedBuffer(buffer));
+        HEDDLE_TRY_ASSIGN(OwnedBuffer buffer, allocate(type, request_of(size, alignment)));
         set_usage(*buffer, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
+        chunks.push_back(std::move(buffer));
     }
     return chunks;
 }

@@ -13,11 +13,6 @@
 namespace heddle::meta {
 namespace {
 
-struct DestroyContext {
-    void operator()(Context* context) const { destroy_context(context); }
-};
-using OwnedContext = std::unique_ptr<Context, DestroyContext>;
-
 /// A tensor that gets memory, and where.
 struct Entry {
     Tensor* tensor;
@@ -68,9 +63,8 @@ struct DeviceSlices {
 
 Result<DeviceSlices> allocate_slices(const Contents& contents, JoinedDevice& device,
                                      std::size_t number) {
-    HEDDLE_TRY_ASSIGN(Context* const made,
+    HEDDLE_TRY_ASSIGN(const OwnedContext context,
                       make_context((contents.entries.size() + 1) * kTensorOverhead, nullptr, true));
-    const OwnedContext context(made);
     std::vector<Tensor*> tensors;
     for (const Entry& entry : contents.entries) {
         HEDDLE_TRY_ASSIGN(const Tensor slice, slice_of(*entry.tensor, entry.split, number));
@@ -81,8 +75,8 @@ Result<DeviceSlices> allocate_slices(const Contents& contents, JoinedDevice& dev
         tensors.push_back(tensor);
     }
     BufferType& type = device.memory_type().type(number);
-    HEDDLE_TRY_ASSIGN(Buffer* const buffer, heddle::allocate_context(*context, type));
-    DeviceSlices done{OwnedBuffer(buffer), {}};
+    DeviceSlices done;
+    HEDDLE_TRY_ASSIGN(done.buffer, heddle::allocate_context(*context, type));
     for (const Tensor* tensor : tensors) done.slices.push_back(*tensor);
     return done;
 }
@@ -125,12 +119,12 @@ private:
 
 }  // namespace
 
-Result<Buffer*> allocate_context(Context& context, JoinedDevice& device) {
+Result<OwnedBuffer> allocate_context(Context& context, JoinedDevice& device) {
     if (!context.no_alloc) {
         return invalid("allocating a context: it was made with data of its own (no_alloc is off)");
     }
     HEDDLE_TRY_ASSIGN(Contents contents, look_at(context, device));
-    if (!contents.needs_memory) return static_cast<Buffer*>(nullptr);
+    if (!contents.needs_memory) return OwnedBuffer();
 
     std::vector<OwnedBuffer> buffers;
     std::vector<std::vector<Tensor>> slices;
@@ -155,7 +149,7 @@ Result<Buffer*> allocate_context(Context& context, JoinedDevice& device) {
     Placer placer;
     HEDDLE_TRY(placer.place(contents, *buffer));
     placer.keep();
-    return buffer.release();
+    return buffer;
 }
 
 }  // namespace heddle::meta

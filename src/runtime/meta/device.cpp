@@ -72,8 +72,8 @@ const char* JoinedMemory::name() { return owner_.name(); }
 Result<std::unique_ptr<JoinedBuffer>> JoinedMemory::allocate(std::size_t size) {
     std::vector<OwnedBuffer> parts;
     for (heddle::BufferType* type : types_) {
-        HEDDLE_TRY_ASSIGN(Buffer* const part, heddle::allocate(*type, size));
-        parts.push_back(OwnedBuffer(part));
+        HEDDLE_TRY_ASSIGN(OwnedBuffer part, heddle::allocate(*type, size));
+        parts.push_back(std::move(part));
     }
     return std::make_unique<JoinedBuffer>(owner_, std::move(parts), size, Placing::same_offsets);
 }

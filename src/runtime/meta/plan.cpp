@@ -147,10 +147,10 @@ Result<> Plan::make_graphs(const Graph& graph) {
     for (std::size_t j = 0; j < slices_.size(); ++j) {
         const std::size_t capacity =
             std::max<std::size_t>(slices_[j].size(), nodes_of(graph).size());
-        HEDDLE_TRY_ASSIGN(Context* const context,
+        HEDDLE_TRY_ASSIGN(OwnedContext context,
                           make_context(graph_overhead(capacity + 1, false) + 64, nullptr, true));
-        contexts_.emplace_back(context);
         HEDDLE_TRY_ASSIGN(Graph* const own, new_graph(*context, capacity + 1, false));
+        contexts_.push_back(std::move(context));
         for (const Tensor* node : nodes_of(graph)) {
             HEDDLE_TRY(append_node(*own, slices_[j][index_.at(node)]));
         }

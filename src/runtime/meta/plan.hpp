@@ -47,10 +47,6 @@ private:
     Result<> make_steps(const Graph& graph, const Sums& sums);
     Result<> run_step(Step& step, StreamGroup& group);
 
-    struct ContextFree {
-        void operator()(Context* context) const { destroy_context(context); }
-    };
-
     JoinedDevice& device_;
     std::uint64_t uid_;
     States states_;
@@ -58,7 +54,7 @@ private:
     std::unordered_map<const Tensor*, Index> index_;
     std::vector<std::deque<Tensor>> slices_;    ///< per device
     std::unordered_set<const Tensor*> absent_;  ///< slices that a device does not compute
-    std::vector<std::unique_ptr<Context, ContextFree>> contexts_;
+    std::vector<OwnedContext> contexts_;
     std::vector<Graph*> graphs_;  ///< per device
     std::vector<Step> steps_;
 };

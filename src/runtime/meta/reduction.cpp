@@ -45,8 +45,8 @@ Result<> Scratch::allocate() {
         }
         auto made = heddle::allocate(device_.memory_type().type(j), total);
         if (!made) return std::move(made).error().within("room to put sums together");
-        buffers_[j].reset(*made);
-        set_usage(**made, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
+        buffers_[j] = *std::move(made);
+        set_usage(*buffers_[j], GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     }
     return ok();
 }
@@ -183,8 +183,7 @@ Result<> Reduction::build(Scratch& scratch) {
 Result<> Reduction::make_graphs() {
     std::size_t bytes = 0;
     for (const auto& nodes : additions_) bytes += graph_overhead(nodes.size() + 1, false) + 64;
-    HEDDLE_TRY_ASSIGN(Context* const made, make_context(bytes, nullptr, true));
-    context_.reset(made);
+    HEDDLE_TRY_ASSIGN(context_, make_context(bytes, nullptr, true));
     for (const auto& nodes : additions_) {
         HEDDLE_TRY_ASSIGN(Graph* const graph, new_graph(*context_, nodes.size() + 1, false));
         for (Tensor* node : nodes) HEDDLE_TRY(append_node(*graph, *node));

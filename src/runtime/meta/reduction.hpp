@@ -49,9 +49,6 @@ private:
         std::size_t from, to;
         Tensor source, target;
     };
-    struct ContextFree {
-        void operator()(Context* context) const { destroy_context(context); }
-    };
     /// Elements that one device, or each, adds up.
     struct Part {
         std::int64_t first, count;
@@ -71,7 +68,7 @@ private:
     std::deque<Copy> gather_, spread_;
     std::vector<std::deque<Tensor>> kept_;         ///< tensors that nodes refer to, per device
     std::vector<std::vector<Tensor*>> additions_;  ///< per device, in order
-    std::unique_ptr<Context, ContextFree> context_;
+    OwnedContext context_;
     std::vector<Graph*> graphs_;
 };
 

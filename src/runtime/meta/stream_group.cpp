@@ -24,9 +24,9 @@ Registration* common_registration(const JoinedDevice& device) {
 Result<std::unique_ptr<StreamGroup>> StreamGroup::make(JoinedDevice& device, const char* params) {
     std::unique_ptr<StreamGroup> group(new StreamGroup(device));
     for (std::size_t i = 0; i < device.size(); ++i) {
-        HEDDLE_TRY_ASSIGN(Stream* const stream, start_stream(device.device(i), params));
-        group->owned_.emplace_back(stream);
-        group->streams_.push_back(stream);
+        HEDDLE_TRY_ASSIGN(OwnedStream stream, start_stream(device.device(i), params));
+        group->owned_.push_back(std::move(stream));
+        group->streams_.push_back(group->owned_.back().get());
         group->order_.push_back(i);
     }
     std::stable_partition(group->order_.begin(), group->order_.end(), [&](std::size_t i) {
@@ -41,7 +41,7 @@ void StreamGroup::find_helpers() {
     Registration* const registration = common_registration(device_);
     if (registration == nullptr || size() < 2) return;
     for (std::size_t i = 0; i < size(); ++i) {
-        OwnedEvent event(make_event(device_.device(i)));
+        OwnedEvent event = make_event(device_.device(i));
         const Stream& stream = *streams_[i];
         if (event == nullptr || stream.iface.event_record == nullptr ||
             stream.iface.event_wait == nullptr) {

@@ -46,16 +46,12 @@ private:
     heddle_sim_clock_t clock_ = nullptr;
 };
 
-struct DestroyContext {
-    void operator()(Context* context) const { destroy_context(context); }
-};
-
 /// Tensors of a measurement with their memory.
 class Desk {
 public:
     static Result<Desk> make() {
-        HEDDLE_TRY_ASSIGN(Context * context, make_context(std::size_t{64} << 10, nullptr, true));
-        return Desk(context);
+        HEDDLE_TRY_ASSIGN(OwnedContext context, make_context(std::size_t{64} << 10, nullptr, true));
+        return Desk(std::move(context));
     }
 
     Context& context() { return *context_; }
@@ -70,16 +66,16 @@ public:
     }
 
     Result<> place(Tensor& tensor, BufferType& type) {
-        HEDDLE_TRY_ASSIGN(Buffer * buffer, allocate(type, alloc_size_of(type, tensor)));
-        buffers_.emplace_back(buffer);
-        HEDDLE_TRY_ASSIGN(void* base, base_of(*buffer));
-        return place_tensor(*buffer, tensor, base);
+        HEDDLE_TRY_ASSIGN(OwnedBuffer allocated, allocate(type, alloc_size_of(type, tensor)));
+        Buffer& buffer = *buffers_.emplace_back(std::move(allocated));
+        HEDDLE_TRY_ASSIGN(void* base, base_of(buffer));
+        return place_tensor(buffer, tensor, base);
     }
 
 private:
-    explicit Desk(Context* context) : context_(context) {}
+    explicit Desk(OwnedContext context) : context_(std::move(context)) {}
 
-    std::unique_ptr<Context, DestroyContext> context_;
+    OwnedContext context_;
     std::vector<OwnedBuffer> buffers_;
 };
 

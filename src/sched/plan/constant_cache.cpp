@@ -99,7 +99,7 @@ ConstantCache::Entry* ConstantCache::find_or_make(const Tensor& original, Runner
     entry->source_data = original.data;
     entry->bytes = byte_size(original);
     entry->runner = runner;
-    entry->buffer.reset(*made);
+    entry->buffer = *std::move(made);
     entry->last_plan = plan_;
     set_usage(*entry->buffer, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
     std::size_t& left = allowance(runner);

@@ -94,10 +94,10 @@ TEST(Budget, CountsWhatIsLeft) {
 }
 
 TEST_F(ConstantCacheTest, ANewBufferIsNeverTakenForAnOldOne) {
-    OwnedBuffer buffer(*allocate(*host(), 64));
+    OwnedBuffer buffer = *allocate(*host(), 64);
     const std::uint64_t old = write_generation(*buffer);
     buffer.reset();
-    buffer.reset(*allocate(*host(), 64));
+    buffer = *allocate(*host(), 64);
     EXPECT_GT(write_generation(*buffer), old);
 }
 

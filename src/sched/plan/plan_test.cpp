@@ -115,7 +115,7 @@ TEST_F(PlanTest, EmptyTensorsHaveAPlaceToo) {
 TEST_F(PlanTest, MemoryThatIsOnlyImaginedCanBeMeasuredAndReserved) {
     use("devices=1");
     Tensor* w = floats({16, 16}, "w");
-    const OwnedBuffer dummy(*allocate(*on(0), 0));
+    const OwnedBuffer dummy = *allocate(*on(0), 0);
     w->buffer = dummy.get();
     set_usage(*dummy, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     Graph& g = graph({mul_mat(w, input("x"), "y")});

@@ -8,7 +8,7 @@ namespace heddle::sched {
 
 Mark make_mark(const Runner& runner) {
     Mark mark;
-    if (runner.is_async && runner.has_events) mark.event.reset(make_event(*runner.device));
+    if (runner.is_async && runner.has_events) mark.event = make_event(*runner.device);
     return mark;
 }
 
@@ -45,8 +45,8 @@ Stream& Queues::stream(RunnerId runner, Queue queue) {
         if (queue != Queue::compute && owner.is_async && owner.has_events) {
             // Without a stream of its own the queue is slower, not wrong.
             if (auto started = start_stream(*owner.device, nullptr)) {
-                state.started.reset(*started);
-                state.stream = *started;
+                state.started = *std::move(started);
+                state.stream = state.started.get();
             }
         }
     }

@@ -39,9 +39,8 @@ Result<bool> probe_answers(const Runner& runner) {
         probe.ne[d] = d == 0 ? static_cast<std::int64_t>(written.size()) : 1;
         probe.nb[d] = d == 0 ? sizeof(float) : sizeof written;
     }
-    HEDDLE_TRY_ASSIGN(Buffer* const allocated,
+    HEDDLE_TRY_ASSIGN(const OwnedBuffer buffer,
                       allocate(*runner.type, alloc_size_of(*runner.type, probe)));
-    const OwnedBuffer buffer(allocated);
     HEDDLE_TRY_ASSIGN(void* const base, base_of(*buffer));
     HEDDLE_TRY(place_tensor(*buffer, probe, base));
     HEDDLE_TRY(write_tensor_async(*runner.stream, probe, written.data(), 0, sizeof written));

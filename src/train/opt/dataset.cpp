@@ -26,7 +26,7 @@ Result<std::unique_ptr<Dataset>> ggml_opt_dataset::make(const Shape& shape) {
     HEDDLE_TRY(check_shape(shape));
     auto made = std::make_unique<Dataset>();
     made->shape_ = shape;
-    HEDDLE_TRY_ASSIGN(made->context_, own_context(2 * kTensorOverhead));
+    HEDDLE_TRY_ASSIGN(made->context_, make_context(2 * kTensorOverhead, nullptr, true));
     const auto table = [&](Type type, std::int64_t numbers) {
         return new_tensor(*made->context_, type, std::array{numbers, shape.points});
     };
@@ -36,8 +36,7 @@ Result<std::unique_ptr<Dataset>> ggml_opt_dataset::make(const Shape& shape) {
         HEDDLE_TRY_ASSIGN(made->labels_, table(shape.label_type, shape.label));
         set_name(*made->labels_, "labels");
     }
-    HEDDLE_TRY_ASSIGN(Buffer * memory, allocate_context(*made->context_, host_buffer_type()));
-    made->memory_.reset(memory);
+    HEDDLE_TRY_ASSIGN(made->memory_, allocate_context(*made->context_, host_buffer_type()));
     const std::int64_t shards = shape.points / shape.shard;
     const auto in_shard = static_cast<std::size_t>(std::min(shape.shard, shape.points));
     made->data_shard_ = made->data_->nb[1] * in_shard;

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/buffer.hpp"
-#include "train/opt/owned.hpp"
+#include "core/context.hpp"
+#include "runtime/owned.hpp"
 
 /// Examples to learn from, in host memory: points with their labels. Some points in a row, a shard,
 /// stay together when the order is mixed; points behind the last whole shard are never handed out.

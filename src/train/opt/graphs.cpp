@@ -60,10 +60,11 @@ public:
 private:
     Result<> make_arenas() {
         constexpr std::size_t graphs = 4;  // one for each phase, and one of the model's own nodes
-        HEDDLE_TRY_ASSIGN(made_.arena_, own_context(graphs * graph_overhead(capacity_, true) +
-                                                    2 * capacity_ * kTensorOverhead));
+        HEDDLE_TRY_ASSIGN(made_.arena_, make_context(graphs * graph_overhead(capacity_, true) +
+                                                         2 * capacity_ * kTensorOverhead,
+                                                     nullptr, true));
         constexpr std::size_t results = 4;
-        HEDDLE_TRY_ASSIGN(made_.results_, own_context(results * kTensorOverhead));
+        HEDDLE_TRY_ASSIGN(made_.results_, make_context(results * kTensorOverhead, nullptr, true));
         HEDDLE_TRY_ASSIGN(made_.forward_, new_graph(*made_.arena_, capacity_, true));
         return ok();
     }
@@ -107,9 +108,8 @@ private:
                                                   request_.loss, outputs, request_.period));
         if (is_kept) {
             is_allocating_ = true;
-            HEDDLE_TRY_ASSIGN(Buffer * memory,
+            HEDDLE_TRY_ASSIGN(made_.results_memory_,
                               allocate_context(*made_.results_, *request_.results));
-            made_.results_memory_.reset(memory);
             is_allocating_ = false;
         }
         return expand_loss(*made_.forward_, made_.loss_);

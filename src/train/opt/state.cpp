@@ -25,14 +25,14 @@ Result<TrainingState> TrainingState::make(const Scheduler& scheduler, const Opti
     TrainingState made;
     made.options_ = options;
     Block first;
-    HEDDLE_TRY_ASSIGN(first.context, own_context(kTensorOverhead));
+    HEDDLE_TRY_ASSIGN(first.context, make_context(kTensorOverhead, nullptr, true));
     HEDDLE_TRY_ASSIGN(made.loss_gradient_,
                       new_tensor(*first.context, TensorSpec::dense(GGML_TYPE_F32, {1, 1, 1, 1})));
     set_name(*made.loss_gradient_, "loss_gradient");
     HEDDLE_TRY(made.place(std::move(first), *scheduler.team()[0].type));
     if (options.steps) {
         Block values;
-        HEDDLE_TRY_ASSIGN(values.context, own_context(kTensorOverhead));
+        HEDDLE_TRY_ASSIGN(values.context, make_context(kTensorOverhead, nullptr, true));
         HEDDLE_TRY_ASSIGN(made.values_,
                           new_tensor(*values.context,
                                      TensorSpec::dense(GGML_TYPE_F32,
@@ -47,10 +47,9 @@ Result<TrainingState> TrainingState::make(const Scheduler& scheduler, const Opti
 
 /// Everything begins at zero.
 Result<> TrainingState::place(Block block, BufferType& type) {
-    HEDDLE_TRY_ASSIGN(Buffer * memory, allocate_context(*block.context, type));
-    if (memory == nullptr) return ok();
-    block.memory.reset(memory);
-    HEDDLE_TRY(clear_buffer(*memory, 0));
+    HEDDLE_TRY_ASSIGN(block.memory, allocate_context(*block.context, type));
+    if (block.memory == nullptr) return ok();
+    HEDDLE_TRY(clear_buffer(*block.memory, 0));
     blocks_.push_back(std::move(block));
     return ok();
 }
@@ -66,7 +65,7 @@ Result<BufferType*> TrainingState::type_for(Tensor& parameter) const {
     if (buffer == nullptr || buffer->buft == &mapped_buffer_type()) return &host_buffer_type();
     Device* device = device_of(*buffer->buft);
     if (device == nullptr || !options_.steps) return buffer->buft;
-    HEDDLE_TRY_ASSIGN(const OwnedContext probe, own_context(4 * kTensorOverhead));
+    HEDDLE_TRY_ASSIGN(const OwnedContext probe, make_context(4 * kTensorOverhead, nullptr, true));
     std::array<Tensor*, 3> like{};
     for (Tensor*& tensor : like) {
         HEDDLE_TRY_ASSIGN(tensor, new_tensor(*probe, TensorSpec::like(parameter)));
@@ -96,7 +95,8 @@ Result<> TrainingState::provide(std::span<Tensor* const> parameters) {
 Result<> TrainingState::provide_in(BufferType& type, std::span<Tensor* const> parameters) {
     constexpr std::size_t most = 3;  // of a slot
     Block block;
-    HEDDLE_TRY_ASSIGN(block.context, own_context(most * parameters.size() * kTensorOverhead));
+    HEDDLE_TRY_ASSIGN(block.context,
+                      make_context(most * parameters.size() * kTensorOverhead, nullptr, true));
     std::vector<std::pair<Key, Entry>> made;
     for (const Tensor* parameter : parameters) {
         HEDDLE_TRY_ASSIGN(const Slot slot, make_slot(*block.context, *parameter));

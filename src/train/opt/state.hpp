@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/buffer.hpp"
+#include "core/context.hpp"
+#include "runtime/owned.hpp"
 #include "sched/scheduler.hpp"
 #include "train/opt/optimizer.hpp"
-#include "train/opt/owned.hpp"
 
 namespace heddle {
 
