@@ -106,6 +106,10 @@ Result<Settings> settings_of(const Environment& environment) {
         HEDDLE_TRY_ASSIGN(settings.start_timeout,
                           parse_seconds(environment.start_timeout, "HEDDLE_MPI_START_TIMEOUT"));
     }
+    if (!environment.graph_timeout.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.graph_timeout,
+                          parse_seconds(environment.graph_timeout, "HEDDLE_MPI_GRAPH_TIMEOUT"));
+    }
     HEDDLE_TRY_ASSIGN(settings.folders, parse_folders(environment.files));
     if (!environment.verify.empty()) {
         HEDDLE_TRY_ASSIGN(settings.verify, parse_verify(environment.verify));

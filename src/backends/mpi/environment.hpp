@@ -11,7 +11,7 @@ namespace heddle::mpi {
 
 /// What users ask for in the environment, as text; empty where they do not.
 struct Environment {
-    std::string hosts, worker, timeout, start_timeout, files, verify, sum, poll;
+    std::string hosts, worker, timeout, start_timeout, graph_timeout, files, verify, sum, poll;
 };
 
 /// "n1,n2:2": each host as often as workers are to run there.

@@ -36,6 +36,12 @@ TEST(Worker, LeavesWhenItIsToldWhatCannotBe) {
                      for (int i = 0; i < 3; ++i) out.put(std::uint32_t{0});
                  }),
          "a request for memory that breaks off"},
+        {message({.kind = Kind::graph_delta, .stream = 5},
+                 [](ByteWriter& out) {
+                     out.put(2U);
+                     out.put(1U);
+                 }),
+         "stream 5 has no graph 1"},
         {message({.kind = Kind::cancel}, [](ByteWriter& out) { out.put(1U); }),
          "rank 1 is no other worker"},
     };

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "backends/mpi/test_support.hpp"
+#include "ggml-backend-impl.h"
 
 namespace heddle::mpi {
 namespace {
@@ -57,7 +58,7 @@ TEST(Graphs, GoWithTheirStreamAndRunOnNoOther) {
     for (std::uint32_t number = 1; number <= kMostGraphs; ++number) {
         const auto whole = graphs.add_part({number, 7}, empty.size(), empty.view());
         ASSERT_TRUE(whole && *whole);
-        graphs.keep({number, 7}, failure(Errc::device, "a reason"));
+        graphs.keep({number, 7}, **whole, failure(Errc::device, "a reason"));
     }
     EXPECT_EQ(graphs.add_part({100, 7}, empty.size(), empty.view()).error().message,
               "more than 64 graphs of a stream");
@@ -101,6 +102,44 @@ TEST(Worker, LeavesWithoutDoingWhatIsInItsQueues) {
     const auto before = Clock::now();
     job.end();
     EXPECT_LT(Clock::now() - before, few * (kMany / kFew) / 2);
+}
+
+/// The CPU, but its graphs take as long as a test wants.
+struct Endless {
+    static inline std::atomic<bool> goes_on{true};
+    static inline decltype(ggml_backend_i::graph_compute) compute = nullptr;
+
+    static ggml_backend_dev_t device() {
+        static ggml_backend_device wrapped = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
+        wrapped.iface.init_backend = [](ggml_backend_dev_t, const char*) {
+            const ggml_backend_t stream = ggml_backend_cpu_init();
+            compute = stream->iface.graph_compute;
+            stream->iface.graph_compute = [](ggml_backend_t self, ggml_cgraph* graph) {
+                while (goes_on) std::this_thread::sleep_for(milliseconds(1));
+                return compute(self, graph);
+            };
+            return stream;
+        };
+        return &wrapped;
+    }
+};
+
+TEST(Worker, IsLostWhenAGraphTakesLongerThanAnyMay) {
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    TestJob::Serving serving;
+    serving.device = Endless::device();
+    Settings settings;
+    settings.graph_timeout = milliseconds(200);
+    TestJob job(1, 1, settings, serving);
+    const Halving half(job, 64);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    std::this_thread::sleep_for(milliseconds(300));
+    EXPECT_FALSE(job.cluster->loss(1)) << "it has nothing to do";
+    EXPECT_NE(ggml_backend_graph_compute(stream.get(), half.graph), GGML_STATUS_SUCCESS);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("MPI1: lost: a graph, with what it waits for, takes "
+                                               "longer than the 0.2 s of "
+                                               "HEDDLE_MPI_GRAPH_TIMEOUT"));
+    Endless::goes_on = false;
 }
 
 TEST(Memory, OfAWorkerIsNoMoreThanItsBudget) {

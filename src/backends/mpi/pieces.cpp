@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/mpi/packing.hpp"
 #include "backends/mpi/protocol.hpp"
 
 namespace heddle::mpi {
@@ -60,7 +61,8 @@ Result<Pieces> get_pieces(ByteReader& in, std::size_t bytes) {
 }
 
 void put_content(ByteWriter& out, const Pieces& pieces, const std::byte* data) {
-    std::byte* to = out.extend(pieces.count * pieces.size);
+    if (pieces.count == 1) return put_packed(out, {data, pieces.size});
+    std::byte* to = extend_plain(out, pieces.count * pieces.size);
     for (std::size_t i = 0; i < pieces.count; ++i, to += pieces.size) {
         std::memcpy(to, data + i * pieces.host_stride, pieces.size);
     }

@@ -25,7 +25,7 @@ void put_pieces(ByteWriter& out, const Pieces& pieces);
 /// bytes.
 Result<Pieces> get_pieces(ByteReader& in, std::size_t bytes);
 
-/// The pieces themselves, packed.
+/// The pieces themselves, one behind the other; see packing.hpp.
 void put_content(ByteWriter& out, const Pieces& pieces, const std::byte* data);
 
 }  // namespace heddle::mpi

@@ -101,6 +101,7 @@ bool can_wait(Kind kind) {
         case Kind::write:
         case Kind::threads:
         case Kind::graph:
+        case Kind::graph_delta:
         case Kind::drop_graph:
         case Kind::trace:
         case Kind::stream_write:

@@ -19,7 +19,7 @@
 /// and their place in it, counted from 1; a worker tells how far each stream has come.
 namespace heddle::mpi {
 
-inline constexpr std::uint16_t kProtocol = 3;
+inline constexpr std::uint16_t kProtocol = 4;
 
 // Limits are checked before anything is allocated.
 inline constexpr std::size_t kChunk = std::size_t{1} << 20;  ///< most bytes of data in a message
@@ -74,7 +74,8 @@ enum class Kind : std::uint16_t {
     new_stream,  ///< request, device
     free_stream,
     threads,
-    graph,  ///< part of a graph: number, bytes of all, bytes
+    graph,        ///< part of a graph: number, bytes of all, bytes
+    graph_delta,  ///< number, number of one that the worker has, what differs from that
     drop_graph,
     watch,    ///< request; the header has stream and place: answered when it is reached
     notify,   ///< rank, tag; header as above: tell that rank then

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "backends/mpi/codec.hpp"
+#include "backends/mpi/delta.hpp"
 #include "backends/mpi/environment.hpp"
+#include "backends/mpi/packing.hpp"
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/test_support.hpp"
 
@@ -45,7 +48,7 @@ TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
     Bytes bad = good;
     bad[4] = std::byte{99};
-    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 3");
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 4");
     bad = good;
     bad[6] = std::byte{250};
     EXPECT_EQ(refusal_of(bad), "a message of kind 250");
@@ -86,7 +89,7 @@ TEST(Facts, OfAnotherVersionAreRefusedInWords) {
     other.tables ^= 1;
     EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
     other.protocol = 9;
-    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 3");
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 4");
 }
 
 /// A product, a view of it and a cast, which names itself.
@@ -170,6 +173,87 @@ TEST(Graphs, WithFlippedBytesAreRefusedOrWhole) {
             EXPECT_EQ(graph->records.size(), 3U);
         }
     }
+}
+
+TEST(Deltas, TurnAGraphIntoTheNextAndAreRefusedPastItsEnd) {
+    std::mt19937 random(5);
+    Bytes base(3000);
+    for (std::byte& byte : base) byte = static_cast<std::byte>(random());
+    for (int round = 0; round < 300; ++round) {
+        Bytes next = base;
+        for (int changes = round % 7; changes > 0; --changes) {
+            next[random() % next.size()] = static_cast<std::byte>(random());
+        }
+        if (round % 5 == 0) next.front() = ~base.front(), next.back() = ~base.back();
+        ByteWriter out;
+        put_delta(out, base, next);
+        EXPECT_LE(out.size(), 9U * 9);
+        ByteReader in(out.view());
+        EXPECT_EQ(*apply_delta(base, in), next);
+        if (out.size() == 0) continue;
+        ByteReader cut(out.view().first(out.size() - 1));
+        EXPECT_FALSE(apply_delta(base, cut));
+        ByteReader shorter(out.view());
+        if (next.back() != base.back()) {
+            EXPECT_FALSE(apply_delta(ByteView(base).first(2999), shorter));
+        }
+    }
+    ByteWriter past;
+    past.put(std::uint32_t{2999});
+    past.put(std::uint32_t{2});
+    past.put(std::uint16_t{0});
+    ByteReader in(past.view());
+    EXPECT_EQ(apply_delta(base, in).error().message, "a change of 2 bytes at byte 2999 of 3000");
+}
+
+/// As a message would carry it.
+Bytes packed(ByteView content) {
+    ByteWriter out;
+    put_packed(out, content);
+    return out.take();
+}
+
+TEST(Packing, KeepsEveryBitAndMakesMasksSmall) {
+    const auto bytes_of_floats = [](const std::vector<float>& values) {
+        const auto view = std::as_bytes(std::span(values));
+        return Bytes(view.begin(), view.end());
+    };
+    std::vector<float> mask(4096, 0.0F), numbers(4096);
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+        if (i % 3 != 0) mask[i] = -std::numeric_limits<float>::infinity();
+        numbers[i] = static_cast<float>(i);
+    }
+    std::vector<std::uint16_t> halves(4096, 0xFC00);
+    for (std::size_t i = 0; i < halves.size(); i += 3) halves[i] = 0;  // pairs of more kinds
+    const auto view = std::as_bytes(std::span(halves));
+    const Bytes half_mask(view.begin(), view.end());
+    std::vector<float> almost = mask;
+    almost.back() = 1;
+    const std::pair<Bytes, std::size_t> cases[] = {
+        {bytes_of_floats(mask), 4096 / 8 + 9},  // a bit each, two values, the kind
+        {half_mask, 4096 / 8 + 5},
+        {bytes_of_floats(std::vector<float>(4096)), 4096 / 8 + 9},
+        {bytes_of_floats(numbers), 4096 * 4 + 1},
+        {bytes_of_floats(almost), 4096 * 4 + 1},
+        {Bytes(1000), 1001},  // too few
+        {Bytes(1027, std::byte{5}), 1028},
+        {Bytes(), 1}};
+    for (const auto& [content, size] : cases) {
+        const Bytes message = packed(content);
+        EXPECT_EQ(message.size(), size);
+        ByteReader in(message);
+        const auto found = Unpacked::get(in, content.size());
+        ASSERT_TRUE(found) << found.error().message;
+        EXPECT_TRUE(std::ranges::equal(found->view(), content));
+        ByteReader again(message), cut(ByteView(message).first(message.size() - 1));
+        EXPECT_FALSE(Unpacked::get(again, content.size() + 32)) << "of another tensor";
+        EXPECT_FALSE(Unpacked::get(cut, content.size())) << "it breaks off";
+    }
+    Bytes unknown = packed(half_mask);
+    unknown[0] = std::byte{9};
+    ByteReader in(unknown);
+    EXPECT_EQ(Unpacked::get(in, 8192).error().message,
+              "contents that are not the 8192 bytes of a tensor");
 }
 
 TEST(PiecesOfTensors, PastTheEndAreRefused) {

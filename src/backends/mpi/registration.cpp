@@ -27,10 +27,17 @@ Environment read_environment() {
         const char* const text = std::getenv(name);
         return std::string(text != nullptr ? text : "");
     };
-    return {value("HEDDLE_MPI_HOSTS"),   value("HEDDLE_MPI_WORKER"),
-            value("HEDDLE_MPI_TIMEOUT"), value("HEDDLE_MPI_START_TIMEOUT"),
-            value("HEDDLE_MPI_FILES"),   value("HEDDLE_MPI_VERIFY"),
-            value("HEDDLE_MPI_SUM"),     value("HEDDLE_MPI_POLL")};
+    Environment asked;
+    asked.hosts = value("HEDDLE_MPI_HOSTS");
+    asked.worker = value("HEDDLE_MPI_WORKER");
+    asked.timeout = value("HEDDLE_MPI_TIMEOUT");
+    asked.start_timeout = value("HEDDLE_MPI_START_TIMEOUT");
+    asked.graph_timeout = value("HEDDLE_MPI_GRAPH_TIMEOUT");
+    asked.files = value("HEDDLE_MPI_FILES");
+    asked.verify = value("HEDDLE_MPI_VERIFY");
+    asked.sum = value("HEDDLE_MPI_SUM");
+    asked.poll = value("HEDDLE_MPI_POLL");
+    return asked;
 }
 
 /// Workers in threads of this process.

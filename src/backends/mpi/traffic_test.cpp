@@ -69,6 +69,75 @@ TEST(Traffic, OfAGraphThatIsKnownIsItsNumber) {
     EXPECT_LE(sent_by_run(), 200U) << "the same content: its number, and perhaps a ping";
 }
 
+/// Scales a vector many times, at the end by `last`.
+ggml_cgraph* scaling(ggml_context* context, ggml_tensor* node, float last) {
+    ggml_cgraph* const graph = ggml_new_graph_custom(context, 64, false);
+    for (int i = 0; i < 20; ++i) {
+        node = ggml_scale_inplace(context, node, i < 19 ? 1 : last);
+        ggml_backend_view_init(node);
+    }
+    ggml_build_forward_expand(graph, node);
+    return graph;
+}
+
+TEST(Traffic, OfAGraphThatDiffersLittleIsWhatDiffers) {
+    TestJob job(1);
+    const ggml_context_ptr context(ggml_init({std::size_t{1} << 20, nullptr, true}));
+    const auto x = vector_on(job, 0, context.get(), 64);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    ggml_set_name(x.tensor, "x");
+    const auto first = [&] {
+        float value = 0;
+        ggml_backend_tensor_get(x.tensor, &value, 0, sizeof value);
+        return value;
+    };
+    const auto sent_by = [&](float last) {
+        const std::vector<float> ones(64, 1.0F);
+        ggml_backend_tensor_set(x.tensor, ones.data(), 0, 256);
+        EXPECT_EQ(first(), 1) << "it is there, and nothing more is on its way";
+        ggml_cgraph* const graph = scaling(context.get(), x.tensor, last);
+        const std::size_t before = job.fabric.carried(0, 1);
+        EXPECT_EQ(ggml_backend_graph_compute(stream.get(), graph), GGML_STATUS_SUCCESS);
+        const std::size_t sent = job.fabric.carried(0, 1) - before;
+        EXPECT_EQ(first(), last);
+        return sent;
+    };
+    EXPECT_GT(sent_by(2), 2000U) << "the first one travels whole";
+    EXPECT_LE(sent_by(3), 500U) << "a parameter, and whether the device can do it";
+    EXPECT_LE(sent_by(5), 500U) << "against the one before";
+    // Any of them is known by now.
+    EXPECT_LE(sent_by(2), 200U);
+}
+
+TEST(Traffic, OfAMaskIsABitForEachElement) {
+    TestJob job(1);
+    const ggml_context_ptr context = small_context();
+    const auto mask = vector_on(job, 0, context.get(), 1 << 20);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    std::vector<float> values(1 << 20);
+    for (std::size_t i = 0; i < values.size(); i += 3) values[i] = -INFINITY;
+    const std::size_t bytes = values.size() * sizeof(float);
+    const auto sent_by = [&](const auto& write) {
+        const std::size_t before = job.fabric.carried(0, 1);
+        write();
+        std::vector<float> found(values.size());
+        ggml_backend_tensor_get(mask.tensor, found.data(), 0, bytes);
+        EXPECT_EQ(found, values);
+        return job.fabric.carried(0, 1) - before;
+    };
+    EXPECT_LT(sent_by([&] { ggml_backend_tensor_set(mask.tensor, values.data(), 0, bytes); }),
+              bytes / 30);
+    values[5] = -INFINITY;
+    EXPECT_LT(sent_by([&] {
+                  ggml_backend_tensor_set_async(stream.get(), mask.tensor, values.data(), 0, bytes);
+                  ggml_backend_synchronize(stream.get());
+              }),
+              bytes / 30);
+    std::iota(values.begin(), values.end(), 0.0F);
+    EXPECT_GT(sent_by([&] { ggml_backend_tensor_set(mask.tensor, values.data(), 0, bytes); }),
+              bytes);
+}
+
 TEST(Traces, ShowWhatStreamsOfWorkersDidOnOneClock) {
     TestJob job(2);
     const ggml_context_ptr context = small_context();

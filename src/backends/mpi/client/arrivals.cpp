@@ -143,6 +143,7 @@ Result<> Cluster::handle_done(int rank, const Header& header, ByteReader& in) {
         return nonsense("that a stream has come further than it was told to");
     }
     state.done = header.place;
+    state.moved = Clock::now();
     auto outcome = get_outcome(in);
     if (!outcome && !in.ok()) return outcome;
     bool is_short = false;

@@ -129,6 +129,7 @@ void Cluster::ping() {
 }
 
 void Cluster::look_for_silence() {
+    look_for_standstill();
     const auto now = Clock::now();
     for (int rank = 1; rank < size(); ++rank) {
         const Peer& each = peer(rank);
@@ -137,6 +138,17 @@ void Cluster::look_for_silence() {
         if (take_in()) return;
         lose(rank, text("nothing was heard of rank ", rank, " on ", each.facts.host, " for ",
                         seconds(now - each.heard), " s"));
+    }
+}
+
+/// A worker may live, and one of its streams compute for ever.
+void Cluster::look_for_standstill() {
+    if (settings_.graph_timeout.count() == 0) return;
+    const auto now = Clock::now();
+    for (const auto& [number, stream] : streams_) {
+        if (stream.done >= stream.told || now - stream.moved < settings_.graph_timeout) continue;
+        lose(stream.rank, text("a graph, with what it waits for, takes longer than the ",
+                               seconds(settings_.graph_timeout), " s of HEDDLE_MPI_GRAPH_TIMEOUT"));
     }
 }
 

@@ -20,7 +20,8 @@ namespace heddle::mpi {
 struct Settings {
     std::chrono::milliseconds timeout{10'000};        ///< silence after which a rank is lost
     std::chrono::milliseconds start_timeout{30'000};  ///< for all of them to be there
-    Verify verify = Verify::sample;                   ///< of files that workers are to read
+    std::chrono::milliseconds graph_timeout{0};  ///< for a stream to get on; 0: as long as it takes
+    Verify verify = Verify::sample;              ///< of files that workers are to read
     std::vector<std::pair<std::string, std::string>> folders{};  ///< here, and where that is there
     Polling polling{};
 };
@@ -41,6 +42,7 @@ struct StreamState {
     bool is_traced = false;
     bool is_there = false;      ///< the worker has it
     std::uint64_t told = 0;     ///< the last place that the worker tells of unasked
+    Clock::time_point moved{};  ///< when it last got on, or was given work
     std::uint64_t resumed = 0;  ///< where the worker was told to go on after a failure
 };
 
@@ -170,6 +172,7 @@ private:
     void begin_thread();
     void watch_over();
     void look_for_silence();
+    void look_for_standstill();
     void lose(int rank, std::string_view why);
 
     /// Until the worker has room for so much more.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "backends/mpi/client/device.hpp"
+#include "backends/mpi/delta.hpp"
 #include "core/root_buffer.hpp"
 #include "ops/catalogue.hpp"
 
@@ -146,6 +147,28 @@ Result<> GraphCache::send(const Entry& entry) const {
         return failure(Errc::unsupported, "a graph of ", entry.bytes.size(),
                        " bytes, more than the ", kLongestGraph, " that a worker takes");
     }
+    HEDDLE_TRY_ASSIGN(const bool is_sent, send_delta(entry));
+    return is_sent ? ok() : send_whole(entry);
+}
+
+/// False where there is none of its size, or one that differs too much.
+Result<bool> GraphCache::send_delta(const Entry& entry) const {
+    const Entry* base = nullptr;
+    for (const Entry& each : entries_) {
+        if (each.bytes.size() != entry.bytes.size()) continue;
+        if (base == nullptr || each.used > base->used) base = &each;
+    }
+    if (base == nullptr) return false;
+    ByteWriter out = begin({.kind = Kind::graph_delta, .stream = stream_});
+    out.put(entry.number);
+    out.put(base->number);
+    put_delta(out, base->bytes, entry.bytes);
+    if (out.size() > std::min(entry.bytes.size() / 2, kChunk)) return false;
+    HEDDLE_TRY(device_.cluster().post(device_.rank(), seal(std::move(out))));
+    return true;
+}
+
+Result<> GraphCache::send_whole(const Entry& entry) const {
     const ByteView all = entry.bytes;
     for (std::size_t done = 0; done < all.size(); done += kChunk) {
         const ByteView part = all.subspan(done, std::min(kChunk, all.size() - done));

@@ -27,7 +27,10 @@ private:
     };
 
     Result<> check(const Graph& graph) const;
+    /// As what differs from one of the same size, or whole.
     Result<> send(const Entry& entry) const;
+    Result<bool> send_delta(const Entry& entry) const;
+    Result<> send_whole(const Entry& entry) const;
     void drop_oldest();
 
     RemoteDevice& device_;

@@ -22,6 +22,7 @@ void Cluster::remove_stream(std::uint32_t stream) {
 }
 
 std::uint64_t Cluster::send_in(StreamState& state, Bytes command) {
+    if (state.done == state.issued) state.moved = Clock::now();
     set_place(command, ++state.issued);
     if (is_told(kind_of(command))) state.told = state.issued;
     send(state.rank, std::move(command));

@@ -1,4 +1,5 @@
 // What rank 0 asks of buffers. Done at once, in the order it comes.
+#include "backends/mpi/packing.hpp"
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
 
@@ -143,12 +144,12 @@ Result<> Server::fill(ByteReader& in) {
 Result<> Server::write(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed target, placed(in));
     HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(target.tensor)));
-    const ByteView content = in.rest();
-    if (content.size() != pieces.size * pieces.count) return broken("a tensor");
+    HEDDLE_TRY_ASSIGN(const Unpacked content, Unpacked::get(in, pieces.size * pieces.count));
     (void)target.buffer->wait_for_loads();
     const auto done = reported([&] {
-        ggml_backend_tensor_set_2d(&target.tensor, content.data(), pieces.offset, pieces.size,
-                                   pieces.count, pieces.tensor_stride, pieces.host_stride);
+        ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
+                                   pieces.size, pieces.count, pieces.tensor_stride,
+                                   pieces.host_stride);
     });
     if (!done) note_failure(target.buffer->device(), done.error());
     return ok();

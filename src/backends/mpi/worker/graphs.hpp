@@ -13,6 +13,7 @@ class Graphs {
 public:
     struct Stored {
         std::uint32_t stream = 0;
+        Bytes bytes;  ///< as it was sent: the next one may differ little from it
         std::shared_ptr<ServedGraph> graph;
         std::optional<Error> failure;  ///< why there is none
     };
@@ -20,11 +21,12 @@ public:
         std::uint32_t number = 0, stream = 0;
     };
 
-    /// A part of a graph of `total` bytes, the next one. Gives the graph with the last part.
-    Result<std::optional<GraphRecords>> add_part(const Name& name, std::size_t total,
-                                                 ByteView part);
-    /// What became of it.
-    void keep(const Name& name, Result<std::unique_ptr<ServedGraph>> made);
+    /// A part of a graph of `total` bytes, the next one. Gives all of them with the last part.
+    Result<std::optional<Bytes>> add_part(const Name& name, std::size_t total, ByteView part);
+    /// The bytes of a graph that differs from `base` in what `delta` has.
+    Result<Bytes> change(const Name& name, const Name& base, ByteReader& delta) const;
+    /// What became of them.
+    void keep(const Name& name, Bytes bytes, Result<std::unique_ptr<ServedGraph>> made);
 
     /// Fails if the stream has none of that number.
     Result<const Stored*> find(const Name& name) const;
@@ -35,6 +37,9 @@ public:
     std::size_t size() const { return graphs_.size(); }
 
 private:
+    /// Fails if the stream has as many as it may have, or has this one.
+    Result<> check_new(const Name& name) const;
+
     struct Part {
         std::uint32_t stream = 0;
         Bytes bytes;

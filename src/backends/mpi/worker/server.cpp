@@ -257,6 +257,8 @@ Result<> Server::handle_more(const Header& header, ByteReader& in) {
             return set_threads(header, in);
         case Kind::graph:
             return take_graph(header, in);
+        case Kind::graph_delta:
+            return take_graph_delta(header, in);
         case Kind::drop_graph:
             return drop_graph(header, in);
         case Kind::watch:

@@ -84,6 +84,9 @@ private:
     Result<> free_stream(const Header& header);
     Result<> set_threads(const Header& header, ByteReader& in);
     Result<> take_graph(const Header& header, ByteReader& in);
+    Result<> take_graph_delta(const Header& header, ByteReader& in);
+    /// `whole` is the message it came in.
+    Result<> keep_graph(const Graphs::Name& name, Bytes whole);
     Result<> drop_graph(const Header& header, ByteReader& in);
     Result<> watch(const Header& header, ByteReader& in);
     Result<> notify(const Header& header, ByteReader& in);

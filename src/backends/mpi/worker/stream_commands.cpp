@@ -1,6 +1,7 @@
 // What rank 0 asks of streams: each command becomes a job, done in its turn.
 #include <algorithm>
 
+#include "backends/mpi/packing.hpp"
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
 
@@ -178,13 +179,26 @@ Result<> Server::take_graph(const Header& header, ByteReader& in) {
     const std::size_t total = in.get<std::uint32_t>();
     const ByteView part = in.rest();
     if (!in.ok()) return broken("a graph");
-    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
-    HEDDLE_TRY_ASSIGN(const auto records, graphs_.add_part(name, total, part));
-    if (!records) return ok();
+    HEDDLE_TRY_ASSIGN(auto whole, graphs_.add_part(name, total, part));
+    return whole ? keep_graph(name, *std::move(whole)) : ok();
+}
+
+Result<> Server::take_graph_delta(const Header& header, ByteReader& in) {
+    const Graphs::Name name{in.get<std::uint32_t>(), header.stream};
+    const Graphs::Name base{in.get<std::uint32_t>(), header.stream};
+    if (!in.ok()) return broken("a graph");
+    HEDDLE_TRY_ASSIGN(Bytes whole, graphs_.change(name, base, in));
+    return keep_graph(name, std::move(whole));
+}
+
+Result<> Server::keep_graph(const Graphs::Name& name, Bytes whole) {
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(name.stream));
+    ByteReader in(whole);
+    HEDDLE_TRY_ASSIGN(const GraphRecords records, get_graph(in));
     const std::size_t device = target->device();
-    auto made = ServedGraph::make(*records, buffers_, {*devices_[device], device});
+    auto made = ServedGraph::make(records, buffers_, {*devices_[device], device});
     if (!made && made.error().code == Errc::corrupt) return std::move(made).error();
-    graphs_.keep(name, std::move(made));
+    graphs_.keep(name, std::move(whole), std::move(made));
     return ok();
 }
 
@@ -251,15 +265,16 @@ Result<Job> Server::run_job(const Executor& stream, ByteReader& in) {
 Result<Job> Server::write_job(ByteReader& in, Message& message) {
     HEDDLE_TRY_ASSIGN(Placed target, placed(in));
     HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(target.tensor)));
-    const ByteView content = in.rest();
-    if (content.size() != pieces.size * pieces.count) return broken("a tensor");
+    HEDDLE_TRY_ASSIGN(Unpacked content, Unpacked::get(in, pieces.size * pieces.count));
     auto bytes = std::make_shared<Bytes>(std::move(message.bytes));
-    return Job{.run = [target = std::move(target), pieces, content, bytes]() mutable {
-        return reported([&] {
-            ggml_backend_tensor_set_2d(&target.tensor, content.data(), pieces.offset, pieces.size,
-                                       pieces.count, pieces.tensor_stride, pieces.host_stride);
-        });
-    }};
+    return Job{
+        .run = [target = std::move(target), pieces, content = std::move(content), bytes]() mutable {
+            return reported([&] {
+                ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
+                                           pieces.size, pieces.count, pieces.tensor_stride,
+                                           pieces.host_stride);
+            });
+        }};
 }
 
 Result<Job> Server::read_job(ByteReader& in) {
