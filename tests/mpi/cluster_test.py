@@ -132,8 +132,9 @@ def refusals(options):
         ({"HEDDLE_MPI_HOSTS": "n1:x"}, "'n1:x' is no host such as n1 or n1:2"),
         ({**here, "HEDDLE_MPI_TIMEOUT": "soon"}, "HEDDLE_MPI_TIMEOUT=soon is no number of seconds"),
         ({**here, "HEDDLE_MPI_VERIFY": "no"}, "HEDDLE_MPI_VERIFY=no: there are sample, full and off"),
-        # An address that is none of any machine, a program that is not there, and an option that is none.
-        ({"HEDDLE_MPI_HOSTS": "192.0.2.1", "HEDDLE_MPI_START_TIMEOUT": "2"}, "MPI: "),
+        ({**here, "HEDDLE_MPI_GRAPH_TIMEOUT": "-1"}, "HEDDLE_MPI_GRAPH_TIMEOUT=-1 is no number of seconds"),
+        # A name that no machine has (RFC 2606), a program that is not there, and an option that is none.
+        ({"HEDDLE_MPI_HOSTS": "nowhere.invalid", "HEDDLE_MPI_START_TIMEOUT": "2"}, "MPI: "),
         ({**here, "HEDDLE_MPI_WORKER": "/no/such/program", "HEDDLE_MPI_START_TIMEOUT": "3"}, "MPI: ")])
     for words, sentence in (("--budget CPU", "give a device and a size, such as CPU=8G"),
                             ("--budget XPU=1G", "no such device is served"), ("--files /no/such", "/no/such")):
