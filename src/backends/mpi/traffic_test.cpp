@@ -179,7 +179,7 @@ TEST(Traces, ShowWhatStreamsOfWorkersDidOnOneClock) {
     each_span(*job.cluster, [](const heddle_trace_span&) { FAIL() << "none is traced"; });
 }
 
-/// The CPU, but its second graph, whoever runs that, ends only when another one has begun: the two
+/// The CPU, but its second graph, of either worker, ends only when another one has begun: the two
 /// are computed at the same time, or the wait is given up. How fast the machine is does not matter.
 class Rendezvous {
 public:
