@@ -60,8 +60,9 @@ Result<> OnDemand::configure(ggml_backend_reg_t registration, const std::string&
     heddle_clear_error();
     if (reinterpret_cast<bool (*)(const char*)>(found)(parameters.c_str())) return ok();
     const std::string reason = heddle_last_error();  // left there by the plug-in
-    if (parameters.empty())
+    if (parameters.empty()) {
         return failure(Errc::device, reason.empty() ? "does not start" : reason);
+    }
     return invalid("does not accept the parameters '", parameters, "'", reason.empty() ? "" : ": ",
                    reason);
 }
