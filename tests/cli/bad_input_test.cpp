@@ -140,7 +140,7 @@ TEST_F(BadInput, UnknownDevice) {
             "no device is called 'LOOM7'");
     refuses({"verify", "@good.gguf", "--on", "CPU", "-p", "a", "-p", "b"},
             "2 prompts, but the nodes of one graph are compared; --tokens compares texts");
-    refuses({"verify", "--device", "LOOM7"}, "no device is called 'LOOM7'; there are ");
+    refuses({"verify", "--device", "LOOM7"}, "no device is called 'LOOM7'; available: ");
     refuses({"verify", "--op", "ADD,WEAVE"}, "there are no cases of 'WEAVE'");
 }
 
@@ -154,7 +154,7 @@ TEST_F(BadInput, BadBudget) {
             return words;
         };
         refuses(with("SIM0=4K"), "the budget of SIM0 is 4096 bytes");
-        refuses(with("SIM0=much"), "'much' is no number of bytes");
+        refuses(with("SIM0=much"), "'much' is not a number of bytes");
         refuses(with("SIM0"), "should look like SIM0=512M");
         refuses(with("LOOM7=1G"), "no device is called 'LOOM7'");
         refuses(with("CPU=1G"), "no layers are placed on CPU");

@@ -258,12 +258,12 @@ TEST_F(Bench, RefusesWhatIsNotThere) {
     refuses({"ops", "CONV_2D", "--shapes", "llm"}, "no op 'CONV_2D'");
     refuses({"ops", "MAP_CUSTOM1"}, "no op 'MAP_CUSTOM1'");
     refuses({"ops", "--type", "Q99"}, "no type is called 'Q99'");
-    refuses({"ops", "--device", "nowhere"}, "no device is called 'nowhere'; there are ");
+    refuses({"ops", "--device", "nowhere"}, "no device is called 'nowhere'; available: ");
     refuses({"ops", "--isa", "AVX99"}, "instruction set 'AVX99' is not among best");
     refuses({"model", "--isa", "AVX99"}, "instruction set 'AVX99' is not among best");
     refuses({"ops", "FLASH_ATTN_EXT", "--type", "I64", "--quick"}, "CPU declines all");
-    refuses({"compare", "--on", "nowhere"}, "no device is called 'nowhere'; there are ");
-    refuses({"compare", "--against", "nowhere"}, "no device is called 'nowhere'; there are ");
+    refuses({"compare", "--on", "nowhere"}, "no device is called 'nowhere'; available: ");
+    refuses({"compare", "--against", "nowhere"}, "no device is called 'nowhere'; available: ");
     refuses({"model", path("missing.gguf")}, "No such file");
     refuses({"model", path("foreign.gguf")}, "foreign.gguf");
     refuses({"model", "--shape", "7Q"}, "no shape is called '7Q'; there are 15M");

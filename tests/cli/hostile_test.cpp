@@ -61,7 +61,7 @@ TEST_F(Hostile, APromptThatIsFarTooLongIsRefusedInGoodTime) {
     const Outcome endless = heddle({"run", model_, "-f", "/dev/zero"});
     EXPECT_EQ(endless.status, 1);
     EXPECT_EQ(endless.err,
-              "heddle run: /dev/zero: is longer than 64.0 MiB, the most of a prompt\n");
+              "heddle run: /dev/zero: is longer than 64.0 MiB, the most that is read\n");
 }
 
 TEST_F(Hostile, AFileThatIsNoPromptIsNamed) {

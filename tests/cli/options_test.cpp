@@ -147,6 +147,29 @@ TEST_F(Options, EarlierNamesOfOptionsAreUnderstoodWithAHint) {
     }
 }
 
+/// Whether a model would fit that one does not have yet.
+TEST_F(Options, ExplainTakesAShapeInsteadOfAFile) {
+    const auto began = std::chrono::steady_clock::now();
+    const json large =
+        parsed({"explain", "--shape", "70B", "--type", "Q4_K_M", "-d", "sim:mem=8G"});
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+    EXPECT_EQ(large["model"], "70B of Q4_K_M");
+    EXPECT_EQ(large["placement"]["layers"].size(), 80u);
+    EXPECT_EQ(large["placement"]["layers"][0], "CPU") << "not all fit on the device";
+    EXPECT_EQ(large["placement"]["layers"][79], "SIM0");
+    std::size_t weights = 0;
+    for (const json& row : large["memory"]) weights += row["weights"].get<std::size_t>();
+    EXPECT_NEAR(static_cast<double>(weights), 42e9, 3e9) << "as files of this kind are";
+    const Outcome explained = heddle({"explain", "--shape", "70B"});
+    EXPECT_LT(explained.peak_bytes, std::size_t{1} << 30) << "nothing is loaded";
+    EXPECT_THAT(refusal({"explain", "--shape", "8T"}), HasSubstr("no shape is called '8T'"));
+    EXPECT_THAT(refusal({"explain", model_, "--shape", "8B"}), HasSubstr("--shape"));
+    EXPECT_THAT(refusal({"explain", "--shape", "8B", "--run"}), HasSubstr("--run"));
+    EXPECT_THAT(refusal({"explain"}), HasSubstr("model or --shape is required"));
+    EXPECT_THAT(refusal({"bench", "model", "--shape", "70B", "--type", "F16"}),
+                HasSubstr("MiB of memory are free"));
+}
+
 // ---- inspect and quantize ----------------------------------------------------------------------
 
 TEST_F(Options, InspectShowsLongValuesInFull) {
@@ -216,6 +239,9 @@ TEST_F(Options, QuantizeChoosesForEmbeddingAndOutput) {
     EXPECT_EQ(found["blk.0.attn_v.weight"], "q4_K");
     EXPECT_EQ(found["output.weight"], "q6_K");
     EXPECT_EQ(parsed({"inspect", out})["metadata"]["general.file_type"], 14);
+    found = types({"Q2_K_S"});
+    EXPECT_EQ(found["blk.0.attn_v.weight"], "q2_K");
+    EXPECT_EQ(found["output.weight"], "q6_K");
 }
 
 TEST_F(Options, AMixtureRuns) {
@@ -300,7 +326,7 @@ TEST_F(Options, VerifyShowsAsManyNodesAsAskedFor) {
     EXPECT_THAT(printed({"verify", model_, "--on", "sim", "--worst", "2"}),
                 HasSubstr("nodes compared on "));
     EXPECT_THAT(refusal({"verify", model_, "--on", "sim", "--worst", "-2"}),
-                HasSubstr("--worst: '-2' is no whole number from 0 to "));
+                HasSubstr("--worst: '-2' is not a whole number from 0 to "));
 }
 
 // ---- other machines ----------------------------------------------------------------------------

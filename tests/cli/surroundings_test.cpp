@@ -205,13 +205,14 @@ TEST_F(Surroundings, RunSaysThatResultsAreNoNumbers) {
 
 TEST_F(Surroundings, RunRefusesOptionsThatAreNoNumbers) {
     const std::pair<Words, const char*> cases[] = {
-        {{"--temperature", "nan"}, "'nan' is no number from 0 to 1000000"},
-        {{"--temperature", "-1"}, "'-1' is no number from 0 to 1000000"},
-        {{"--top-p", "nan"}, "'nan' is no number from 0 to 1"},
-        {{"--min-p", "1.5"}, "'1.5' is no number from 0 to 1"},
+        {{"--temperature", "nan"}, "'nan' is not a number from 0 to 1000000"},
+        {{"--temperature", "-1"}, "'-1' is not a number from 0 to 1000000"},
+        {{"--top-p", "nan"}, "'nan' is not a number from 0 to 1"},
+        {{"--min-p", "1.5"}, "'1.5' is not a number from 0 to 1"},
         {{"--top-k", "-1"}, "--top-k"},
-        {{"--seed", "18446744073709551616"}, "is no whole number from 0 to 18446744073709551615"},
-        {{"--seed", "-1"}, "'-1' is no whole number"}};
+        {{"--seed", "18446744073709551616"},
+         "is not a whole number from 0 to 18446744073709551615"},
+        {{"--seed", "-1"}, "'-1' is not a whole number"}};
     for (const auto& [words, sentence] : cases) {
         const Outcome outcome = run(model_, words);
         refuses(outcome, sentence, 2);

@@ -75,7 +75,7 @@ TEST_F(Talk, LinesCanBeEditedAndComeBack) {
     Session session(talking(chat_model_));
     ASSERT_TRUE(session.sees("> "));
     session.type("/sytem Be brief.\x1b[D\x1b[D\r");  // arrow keys are no text
-    ASSERT_TRUE(session.sees("there is no command /sytem; did you mean 'system'?"));
+    ASSERT_TRUE(session.sees("there is no command /sytem; did you mean '/system'?"));
     ASSERT_TRUE(session.sees("> "));                  // keys are read as such from here on
     session.type("\x1b[A\x01\x1b[C\x1b[C\x1b[Cs\r");  // the line again, with the letter it lacks
     ASSERT_TRUE(session.sees("[system message: Be brief.]"));
@@ -169,7 +169,7 @@ TEST_F(Talk, ConversationsAreSavedAndGoOn) {
     EXPECT_EQ(saved["messages"][1]["content"], "hello");
     const Outcome second = heddle(words, "/load " + file + "\nmore\n");
     ASSERT_EQ(second.status, 0) << second.err;
-    EXPECT_THAT(second.err, HasSubstr("[messages: 3]"));
+    EXPECT_THAT(second.err, HasSubstr("[loaded: 3 messages]"));
     EXPECT_THAT(first.out, EndsWith(second.out)) << "the second answer is the same";
 
     const Outcome anew = heddle(words, "hello\n/clear\nhello\n");
@@ -180,7 +180,7 @@ TEST_F(Talk, ConversationsAreSavedAndGoOn) {
     write_content(file, R"({"messages": [{"role": "king"}]})");
     EXPECT_THAT(heddle(words, "/load " + file + "\n").err, HasSubstr("message 1 has no role"));
     write_content(file, "{");
-    EXPECT_THAT(heddle(words, "/load " + file + "\n").err, HasSubstr("is no conversation"));
+    EXPECT_THAT(heddle(words, "/load " + file + "\n").err, HasSubstr("is not a conversation"));
     EXPECT_THAT(heddle(words, "/save\n").err, HasSubstr("/save needs the name of a file"));
 }
 

@@ -45,10 +45,10 @@ TEST(Usage, AMistypedOptionGetsTheOneThatWasMeant) {
 
 TEST(Usage, NumbersOutOfRangeAreToldTheRange) {
     EXPECT_THAT(refusal({"run", "m.gguf", "-n", "-1"}),
-                HasSubstr("--tokens: '-1' is no whole number from 0 to 1073741824"));
+                HasSubstr("--tokens: '-1' is not a whole number from 0 to 1073741824"));
     EXPECT_THAT(refusal({"run", "m.gguf", "--temperature", "hot"}),
-                HasSubstr("--temperature: 'hot' is no number from 0 to 1000000"));
-    EXPECT_THAT(refusal({"run", "m.gguf", "-t", "2.5"}), HasSubstr("'2.5' is no whole number"));
+                HasSubstr("--temperature: 'hot' is not a number from 0 to 1000000"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "-t", "2.5"}), HasSubstr("'2.5' is not a whole number"));
 }
 
 TEST(Usage, WordsTooManyAndTooFewAreNamed) {
@@ -59,7 +59,8 @@ TEST(Usage, WordsTooManyAndTooFewAreNamed) {
 }
 
 TEST(Usage, WhatIsSaidAgainCounts) {
-    EXPECT_THAT(refusal({"run", "m.gguf", "-n", "5", "-n", "-1"}), HasSubstr("'-1' is no whole"));
+    EXPECT_THAT(refusal({"run", "m.gguf", "-n", "5", "-n", "-1"}),
+                HasSubstr("'-1' is not a whole"));
     EXPECT_EQ(heddle({"run", "nowhere.gguf", "--temperature", "1", "--temperature", "0"}).status,
               1);
 }

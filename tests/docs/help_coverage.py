@@ -167,6 +167,7 @@ class Runner:
         with_template(model, directory / "chat.gguf")
         (directory / "prompt.txt").write_text(TALE + "\n", encoding="utf-8")
         self.names = {"MODEL": str(model), "CHAT": str(directory / "chat.gguf"), "GOLDEN": str(root / "tests/data/golden"),
+                      "TEXT": str(root / "LICENSE"),
                       "SIM": str(build / "lib/libggml-sim.so")}
 
     def run(self, words, stdin="", stop_after=None):

@@ -1,7 +1,7 @@
 """What `--help` promises, as commands that are run: an entry for every option of every command.
 
 Each entry is the words of a command line and what shows that the option did what its help says. MODEL is the model that
-ships, CHAT the same with a chat template, SIM the plug-in `sim`, GOLDEN recorded cases. Files are written to a
+ships, CHAT the same with a chat template, TEXT a text, SIM the plug-in `sim`, GOLDEN recorded cases. Files are written to a
 directory of the run's own.
 """
 
@@ -27,7 +27,7 @@ ADDS = {
     "--shape": ("Shape of a model without a file", "which there are"),
     "--threads": ("Threads of the processor", "benchmarks and verify try several"),
     "--tokens": ("Tokens to generate", "what becomes of them"),
-    "--type": ("Type of the weights, such as Q4_0 or F16", "benchmarks take several"),
+    "--type": ("Type of the weights, such as Q4_0 or F16", "benchmarks take several, explain only with a shape"),
     "--verbose": ("Show more", "what that is"),
 }
 
@@ -93,7 +93,7 @@ def on_devices(command):
         "--budget": Promise([*command, "-d", "sim", "--budget", "SIM0=12M"],
                             gives(lambda all: {"SIM0", "CPU"} == set(all["placement"]["layers"]))),
         "--policy": Promise([*command, "--policy", "luck"], says("rules"), status=2),
-        "-t": refused([*command, "-t", "0"], "--threads: '0' is no whole number from 1 to 4096"),
+        "-t": refused([*command, "-t", "0"], "--threads: '0' is not a whole number from 1 to 4096"),
         "--isa": Promise([*command, "--isa", "ABACUS"], says("ABACUS.*EMU128|ABACUS.*AVX"), status=1),
         "--mapped": Promise([*command, "--mapped"], gives(lambda all: all["placement"]["output"] == "CPU")),
         "--no-fusion": Promise([*command, "--no-fusion"], gives(lambda all: all["placement"]["output"] == "CPU")),
@@ -123,7 +123,7 @@ RUN = {
     "-p": text(["-p", TALE, "-q"], says("^" + TALE + " had")),
     "-f": text(["-f", "prompt.txt", "-q"], says("^" + TALE + " had")),
     "-n": likeliest(["-n", "3"], gives(lambda all: len(all["ids"]) == 3)),
-    "-i": text(["-i"], says("/clear +begin anew"), stdin=TALE + "\n/help\n"),
+    "-i": text(["-i"], says("/clear +start again"), stdin=TALE + "\n/help\n"),
     "--chat": Promise(["run", "CHAT", "-p", "a", "--chat", "-n", "1", "--json"],
                       unlike(["run", "CHAT", "-p", "a", "--no-chat", "-n", "1", "--json"], "prompt_ids")),
     "--no-chat": Promise(["run", "CHAT", "-p", "a", "--no-chat", "-n", "1", "--json"],
@@ -149,6 +149,8 @@ RUN = {
 }
 
 EXPLAIN_OPTIONS = {
+    "--shape": Promise(["explain", "--shape", "70B", "--json"], gives(lambda all: len(all["placement"]["layers"]) == 80)),
+    "--type": Promise(["explain", "--shape", "8B", "--type", "Q4_K_M"], says("^8B of Q4_K_M: 1 token at a time")),
     "--read": Promise([*EXPLAIN, "--read", "3"], gives(lambda all: all["tokens"] == 3)),
     "--batch": Promise([*EXPLAIN, "--batch", "8"], peak_below(EXPLAIN)),
     "-c": Promise([*EXPLAIN, "-c", "77"], gives(lambda all: all["context"] == 77)),
@@ -231,11 +233,27 @@ VERIFY = {
     "--batch": Promise([*ON_SIM, "--tokens", "3", "--batch", "2"], says("3 of 3 tokens are alike")),
 }
 
+PERPLEXITY = ["perplexity", "MODEL", "TEXT", "--json"]
+PERPLEXITY_OPTIONS = {
+    "-c": Promise([*PERPLEXITY, "-c", "32"], gives(lambda all: all["window_tokens"] == 32)),
+    "-d": Promise([*PERPLEXITY, "-d", "sim"], gives(lambda all: all["perplexity"] > 1)),
+    "--budget": Promise([*PERPLEXITY, "-d", "sim", "--budget", "SIM0=1K"], says("raise it, lower --context or --batch"), status=1),
+    "--policy": refused([*PERPLEXITY, "--policy", "luck"], "rules"),
+    "-t": refused([*PERPLEXITY, "-t", "0"], "--threads: '0' is not a whole number from 1 to 4096"),
+    "--isa": Promise([*PERPLEXITY, "--isa", "ABACUS"], says("ABACUS.*EMU128|ABACUS.*AVX"), status=1),
+    "--mapped": Promise([*PERPLEXITY, "--mapped"], gives(lambda all: all["perplexity"] > 1)),
+    "--no-fusion": Promise([*PERPLEXITY, "--no-fusion"], gives(lambda all: all["perplexity"] > 1)),
+    "--batch": Promise([*PERPLEXITY, "--batch", "50"], lambda done: abs(
+        done.json()["perplexity"] / done.other(PERPLEXITY).json()["perplexity"] - 1) < 0.01),
+    "--json": Promise(PERPLEXITY, gives(lambda all: all["tokens"] > 100 and all["standard_error"] > 0)),
+}
+
 QUANTIZE = ["quantize", "MODEL", "out.gguf"]
 OTHERS = {
     "devices": {
         "--json": Promise(["devices", "--json"], gives(lambda all: all["devices"][-1]["name"] == "CPU")),
         "-v": Promise(["devices", "-v"], says("(?s)CPU\n +is .*backend +status")),
+    },
     },
     "inspect": {
         "--json": Promise(["inspect", "MODEL", "--json"], gives(lambda all: len(all["tensors"]) == 74)),
@@ -256,9 +274,9 @@ OTHERS = {
     },
     "worker": {
         "-d": Promise(["worker", "--describe", "-d", "CPU"], gives(lambda all: "CPU" in all["devices"])),
-        "-t": refused(["worker", "-t", "0"], "'0' is no whole number from 1 to 4096"),
+        "-t": refused(["worker", "-t", "0"], "'0' is not a whole number from 1 to 4096"),
         # What they do is seen over MPI: tests/mpi.
-        "--budget": Promise(["worker", "--budget", "CPU=x"], says("'x' is no number of bytes such as 512M"), status=1),
+        "--budget": Promise(["worker", "--budget", "CPU=x"], says("'x' is not a number of bytes such as 512M"), status=1),
         "--files": refused(["worker", "--files", "/nowhere"], "Directory does not exist: /nowhere"),
         "--keep-binding": Promise(["worker", "--describe", "--keep-binding"], gives(lambda all: all["cores"])),
         "--describe": Promise(["worker", "--describe"], gives(lambda all: all["host"])),
@@ -274,6 +292,7 @@ PROMISES = {
     },
     ("run",): RUN,
     ("explain",): EXPLAIN_OPTIONS,
+    ("perplexity",): PERPLEXITY_OPTIONS,
     ("verify",): VERIFY,
     ("bench",): {},
     **{("bench", name): entries for name, entries in BENCH.items()},

@@ -16,6 +16,7 @@ void add_devices(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);
 void add_launch(CLI::App& app, int& status);
+void add_perplexity(CLI::App& app, int& status);
 void add_quantize(CLI::App& app, int& status);
 void add_run(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);

@@ -100,6 +100,13 @@ void Table::print() const {
     }
 }
 
+std::string duration_text(double seconds) {
+    constexpr double kMinute = 60, kHour = 3600;
+    if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", seconds);
+    if (seconds < 2 * kHour) return fmt::format("{:.0f} min", seconds / kMinute);
+    return fmt::format("{:.0f} h", seconds / kHour);
+}
+
 Progress::Progress(std::string what, std::size_t total)
     : what_(std::move(what)), total_(total), shown_(has_screen(STDERR_FILENO) && total > 0) {}
 
@@ -122,7 +129,7 @@ void Progress::draw(std::string_view item, Clock::duration elapsed) const {
     const std::size_t left = total_ - std::min(done_, total_);
     const std::size_t full = width - left * width / total_;
     const double rest = seconds / static_cast<double>(done_) * static_cast<double>(left);
-    const std::string time = seconds < kSoon ? "" : fmt::format(" {:.0f} s left", rest);
+    const std::string time = seconds < kSoon ? "" : " " + duration_text(rest) + " left";
     std::string line =
         fmt::format("{} [{}{}] {}/{}{} {}", what_, std::string(full, '#'),
                     std::string(width - full, '.'), done_, total_, time, printable(item));

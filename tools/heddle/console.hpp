@@ -73,6 +73,9 @@ private:
     Clock::time_point begin_ = Clock::now(), drawn_{};
 };
 
+/// "40 s", "12 min", "3 h"
+std::string duration_text(double seconds);
+
 /// "1.5 GiB"
 std::string bytes_text(std::size_t bytes);
 

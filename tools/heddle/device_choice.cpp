@@ -99,7 +99,7 @@ Result<std::size_t> parse_bytes(const std::string& text) {
         shift = -1;
     }
     if (shift < 0 || number == 0 || number > (SIZE_MAX >> shift)) {
-        return invalid("'", text, "' is no number of bytes such as 512M");
+        return invalid("'", text, "' is not a number of bytes such as 512M");
     }
     return number << shift;
 }

@@ -1,9 +1,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "bench/synthetic.hpp"
 #include "commands.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
@@ -12,6 +12,7 @@
 #include "number_checks.hpp"
 #include "outcome.hpp"
 #include "page_about.hpp"
+#include "schedule_tables.hpp"
 #include "shared_options.hpp"
 
 /// `heddle explain`: where a model would run and what memory it needs, before anything is loaded.
@@ -21,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 struct ExplainOptions {
-    std::string model, html, trace, dot;
+    std::string model, shape, type = "Q4_0", html, trace, dot;
     RunsOn on;
     std::int64_t tokens = 1, batch = 512;
     bool json = false, nodes = false, schedule = false, run = false;
@@ -129,11 +130,6 @@ Result<> measure(const SharedModelFile& file, const ExplainOptions& options,
     return look_at(generator->scheduler(), options, explanation);
 }
 
-std::string device_name(const json& schedule, const json& number) {
-    const int i = number.get<int>();
-    return i < 0 ? "" : schedule["devices"][static_cast<std::size_t>(i)]["name"].get<std::string>();
-}
-
 void print_memory(const Explanation& explanation) {
     Table table({"device", "weights", "cache", "compute", "total", "available", "fits"});
     table.align_left(6);
@@ -151,116 +147,9 @@ void print_memory(const Explanation& explanation) {
     table.print();
 }
 
-/// Predicted and measured seconds of actions of one kind.
-struct Times {
-    double predicted = 0, measured = 0;
-
-    static Times of(const json& action) {
-        const auto length = [&](const std::string& clock) {
-            return action.value(clock + "_end", 0.0) - action.value(clock + "_start", 0.0);
-        };
-        return {length("predicted"), length("measured")};
-    }
-    /// Both, and how many times as long as predicted it took.
-    std::vector<std::string> cells() const {
-        const std::string times = predicted > 0 ? fmt::format("{:.2f}", measured / predicted) : "-";
-        return {fmt::format("{:.3f} ms", predicted * 1e3), fmt::format("{:.3f} ms", measured * 1e3),
-                times};
-    }
-};
-
-/// Of each split, if there are any that were measured.
-std::map<std::size_t, Times> split_times(const json& schedule) {
-    std::map<std::size_t, Times> times;
-    for (const json& action : schedule["actions"]) {
-        if (action["kind"] != "compute" || !action.contains("measured_end")) continue;
-        times[action["index"].get<std::size_t>()] = Times::of(action);
-    }
-    return times;
-}
-
-/// What devices computed and what was copied, each after the other; either may overlap.
-void print_sums(const json& schedule) {
-    Times computing, copying;
-    for (const json& action : schedule["actions"]) {
-        if (!action.contains("measured_end") || action["skipped"] == true) continue;
-        Times& sum = action["kind"] == "compute" ? computing : copying;
-        sum.predicted += Times::of(action).predicted, sum.measured += Times::of(action).measured;
-    }
-    print("computing {:.3f} ms (predicted {:.3f} ms), copying {:.3f} ms (predicted {:.3f} ms)\n",
-          computing.measured * 1e3, computing.predicted * 1e3, copying.measured * 1e3,
-          copying.predicted * 1e3);
-}
-
-void print_splits(const json& schedule) {
-    const auto times = split_times(schedule);
-    std::vector<std::string> titles{"split", "device", "nodes", "from", "to", "copied in"};
-    if (!times.empty()) titles.insert(titles.end(), {"predicted", "measured", "ratio"});
-    titles.emplace_back("inputs");
-    Table table(titles);
-    for (const std::size_t column :
-         {std::size_t{1}, std::size_t{3}, std::size_t{4}, titles.size() - 1}) {
-        table.align_left(column);
-    }
-    for (std::size_t i = 0; i < schedule["splits"].size(); ++i) {
-        const json& split = schedule["splits"][i];
-        const auto name_of = [&](const json& node) {
-            return schedule["nodes"][node.get<std::size_t>()]["name"].get<std::string>();
-        };
-        std::size_t bytes = 0;
-        std::string inputs;
-        for (const json& number : split["copies"]) {
-            const json& copy = schedule["copies"][number.get<std::size_t>()];
-            bytes += copy["bytes"].get<std::size_t>();
-            inputs += (inputs.empty() ? "" : ", ") + copy["tensor"].get<std::string>();
-        }
-        const json& nodes = split["nodes"];
-        std::vector<std::string> row{std::to_string(i),
-                                     device_name(schedule, split["device"]),
-                                     std::to_string(nodes.size()),
-                                     nodes.empty() ? "" : name_of(nodes.front()),
-                                     nodes.empty() ? "" : name_of(nodes.back()),
-                                     bytes_text(bytes)};
-        if (!times.empty()) {
-            const auto found = times.find(i);
-            const auto cells = found != times.end() ? found->second.cells()
-                                                    : std::vector<std::string>{"-", "-", "-"};
-            row.insert(row.end(), cells.begin(), cells.end());
-        }
-        row.push_back(inputs);
-        table.add(row);
-    }
-    table.print();
-}
-
-void print_nodes(const json& schedule) {
-    const bool timed = std::ranges::any_of(
-        schedule["nodes"], [](const json& node) { return node["device_seconds"] > 0; });
-    std::vector<std::string> titles{"node", "op", "shape", "device", "split", "with", "why"};
-    if (timed) titles.insert(titles.end() - 1, "us");
-    Table table(titles);
-    for (const std::size_t column : {1, 2, 3, 5}) table.align_left(column);
-    table.align_left(titles.size() - 1);
-    for (const json& node : schedule["nodes"]) {
-        std::string shape;
-        for (const json& extent : node["shape"])
-            shape += (shape.empty() ? "" : " x ") + extent.dump();
-        const int first = node["with"].get<int>();
-        const std::string with =
-            first < 0
-                ? ""
-                : schedule["nodes"][static_cast<std::size_t>(first)]["name"].get<std::string>();
-        std::vector<std::string> row{
-            node["name"],         node["op"], shape,      device_name(schedule, node["device"]),
-            node["split"].dump(), with,       node["why"]};
-        if (timed) {
-            const double seconds = node["device_seconds"];
-            row.insert(row.end() - 1, seconds > 0 ? fmt::format("{:.1f}", 1e6 * seconds) : "");
-        }
-        table.add(row);
-    }
-    print("\n");
-    table.print();
+/// "0.74 ms", "1.46 s"
+std::string time_text(double seconds) {
+    return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
 }
 
 void print_tables(const Explanation& explanation, const ExplainOptions& options) {
@@ -276,11 +165,11 @@ void print_tables(const Explanation& explanation, const ExplainOptions& options)
           schedule["policy"].get<std::string>());
     const double predicted = schedule["predicted_seconds"], measured = schedule["measured_seconds"];
     if (predicted > 0) {
-        print("; predicted {:.3g} ms {} (speeds {})", predicted * 1e3,
+        print("; predicted {} {} (speeds {})", time_text(predicted),
               options.run ? "at the beginning of a text" : "with a full cache",
               schedule["cost_origin"].get<std::string>());
     }
-    if (measured > 0) print(", measured {:.3g} ms", measured * 1e3);
+    if (measured > 0) print(", measured {}", time_text(measured));
     if (measured > 0 && predicted > 0) print(": {:.2f} times as long", measured / predicted);
     print("\n");
     if (measured > 0) print_sums(schedule);
@@ -333,10 +222,19 @@ Result<> write_pages(const Explanation& explanation, const ExplainOptions& optio
     return ok();
 }
 
-Result<> explain(const ExplainOptions& options) {
+/// The model of a file, or one that has a shape and no weights; that is called by both.
+Result<SharedModelFile> open_or_make(ExplainOptions& options) {
+    if (options.shape.empty()) return open_model(options.model);
+    HEDDLE_TRY_ASSIGN(const auto made,
+                      bench::SyntheticModel::describe(options.shape, options.type));
+    options.model = options.shape + " of " + options.type;
+    return open_model(made.path());  // which stays mapped
+}
+
+Result<> explain(ExplainOptions& options) {
     expect_files_cut_short();
     HEDDLE_TRY(check_output_files({options.html, options.trace, options.dot}));
-    HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(options.model));
+    HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_or_make(options));
     HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(*file));
     const Generator::Options setting{
         .rooms = devices.rooms,
@@ -365,9 +263,15 @@ void add_explain(CLI::App& app, int& status) {
     auto options = std::make_shared<ExplainOptions>();
     CLI::App* command = app.add_subcommand(
         "explain", "Show where a model would run and what memory it needs, without loading it");
-    command->add_option("model", options->model, "GGUF file of the llama family")
-        ->type_name("FILE")
-        ->required();
+    CLI::Option* file =
+        command->add_option("model", options->model, "GGUF file of the llama family")
+            ->type_name("FILE");
+    CLI::Option* shape =
+        add_shared(*command, shared::kShape, options->shape, ": " + bench::SyntheticModel::shapes())
+            ->excludes(file);
+    add_shared(*command, shared::kType, options->type, ", with --shape")
+        ->capture_default_str()
+        ->needs(shape);
     options->on.add_options(*command);
     command
         ->add_option("--read", options->tokens,
@@ -379,7 +283,8 @@ void add_explain(CLI::App& app, int& status) {
         ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
     command->option_defaults()->group("Output");
     CLI::Option* run =
-        command->add_flag("--run", options->run, "Load the model and run it, to measure times");
+        command->add_flag("--run", options->run, "Load the model and run it, to measure times")
+            ->excludes(shape);
     command->add_flag("--nodes", options->nodes, "List every node with the reason for its place");
     command->add_flag("--schedule", options->schedule,
                       "Show copies, actions and memory over time too");
@@ -389,8 +294,12 @@ void add_explain(CLI::App& app, int& status) {
         ->needs(run);
     command->add_option("--dot", options->dot, "Write the graph for Graphviz")->type_name("FILE");
     add_shared_flag(*command, shared::kJson, options->json);
-    command->callback(
-        [options, &status] { status = report_outcome("explain", explain(*options)); });
+    command->callback([options, &status] {
+        if (options->model.empty() && options->shape.empty()) {
+            throw CLI::RequiredError("model or --shape");
+        }
+        status = report_outcome("explain", explain(*options));
+    });
 }
 
 }  // namespace heddle::tool

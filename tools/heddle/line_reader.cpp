@@ -125,6 +125,7 @@ private:
 
     /// One that Ctrl-C wakes up: the library's own goes on waiting.
     static int next_character(EditLine*, wchar_t* to) {
+        constexpr char kEndOfInput = 4;
         std::mbstate_t state{};
         while (true) {
             if (!wait_for_input()) return -1;
@@ -132,6 +133,8 @@ private:
             const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
             if (count < 0 && errno == EINTR) continue;
             if (count <= 0) return static_cast<int>(count);
+            // Ctrl-D that came before the terminal was in its mode for editing.
+            if (byte == '\0') byte = kEndOfInput;
             const std::size_t used = std::mbrtowc(to, &byte, 1, &state);
             if (used <= 1) return 1;
             if (used == static_cast<std::size_t>(-1)) state = {};  // no character: left out

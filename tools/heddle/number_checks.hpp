@@ -31,7 +31,7 @@ inline CLI::Validator real_number(double least,
                 const auto [rest, problem] = std::from_chars(text.data(), end, value);
                 const bool is_number = problem == std::errc() && rest == end;
                 if (is_number && std::isfinite(value) && value >= least && value <= most) return {};
-                return "'" + text + "' is no number " + range;
+                return "'" + text + "' is not a number " + range;
             },
             "number " + range};
 }
@@ -45,8 +45,8 @@ CLI::Validator whole_number(Number least = 0, Number most = std::numeric_limits<
                 const auto [rest, problem] = std::from_chars(text.data(), end, value);
                 const bool is_number = problem == std::errc() && rest == end;
                 if (is_number && value >= least && value <= most) return {};
-                return "'" + text + "' is no whole number from " + std::to_string(least) + " to " +
-                       std::to_string(most);
+                return "'" + text + "' is not a whole number from " + std::to_string(least) +
+                       " to " + std::to_string(most);
             },
             ""};
 }

@@ -48,11 +48,11 @@ extern "C" void tell_of_cut_file(int signal, siginfo_t* info, void*) {
 UnfinishedFiles* watched_files() {
     static const bool is_watched = [] {
         for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) {
-            // What the program was started to ignore is ignored on, and in a conversation Ctrl-C
-            // ends an answer, after a file was written, too.
+            // What the program was started to ignore stays ignored, and in a conversation Ctrl-C
+            // still ends an answer after a file was written.
             struct sigaction before {};
-            const bool is_ours = sigaction(number, nullptr, &before) == 0;
-            if (is_ours && before.sa_handler == SIG_DFL) {
+            const bool is_known = sigaction(number, nullptr, &before) == 0;
+            if (is_known && before.sa_handler == SIG_DFL) {
                 std::signal(number, remove_unfinished_files);
             }
         }

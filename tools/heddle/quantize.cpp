@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <cstring>
@@ -312,10 +312,9 @@ void add_quantize(CLI::App& app, int& status) {
         ->type_name("FILE")
         ->required();
     command
-        ->add_option(
-            "type", options->type,
-            "Type of the weights, such as Q8_0 or Q4_K, or a mixture: Q3_K_M, Q4_K_S, Q4_K_M, "
-            "Q5_K_S, Q5_K_M")
+        ->add_option("type", options->type,
+                     fmt::format("Type of the weights, such as Q8_0 or Q4_K, or a mixture: {}",
+                                 fmt::join(WeightTypes::mixtures(), ", ")))
         ->type_name("TYPE")
         ->required();
     command

@@ -2,9 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <random>
@@ -18,6 +16,7 @@
 #include "run_output.hpp"
 #include "shared_options.hpp"
 #include "talk.hpp"
+#include "text_input.hpp"
 
 /// `heddle run`: text from a model.
 namespace heddle::tool {
@@ -49,36 +48,12 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
                             .on_loss = tell_of_loss});
 }
 
-/// Without the end of its last line, which editors and `echo` add.
-Result<std::string> all_of(std::FILE* in, const std::string& name) {
-    constexpr std::size_t kMost = std::size_t{64} << 20;  // more than any context has room for
-    std::string prompt, block(std::size_t{1} << 16, '\0');
-    for (std::size_t count = 1; count > 0;) {
-        count = std::fread(block.data(), 1, block.size(), in);
-        prompt.append(block, 0, count);
-        if (prompt.size() <= kMost) continue;
-        return invalid(name, ": is longer than ", bytes_text(kMost), ", the most of a prompt");
-    }
-    if (std::ferror(in) != 0) {
-        return failure(Errc::io, name, ": cannot be read: ", std::strerror(errno));
-    }
-    if (prompt.ends_with('\n')) prompt.pop_back();
-    return prompt;
-}
-
-Result<std::string> content_of(const std::string& path) {
-    const std::unique_ptr<std::FILE, decltype(&std::fclose)> in(std::fopen(path.c_str(), "rbe"),
-                                                                std::fclose);
-    if (!in) return failure(Errc::io, path, ": cannot be opened: ", std::strerror(errno));
-    return all_of(in.get(), path);
-}
-
 /// From the command line, a file, or whatever is piped into the program. At a terminal, where there
 /// is none of these, it is a conversation.
 Result<> find_prompt(RunOptions& options, bool is_given) {
     const bool is_piped = options.prompt_file == "-";
     if (!options.prompt_file.empty() && !is_piped) {
-        HEDDLE_TRY_ASSIGN(options.prompt, content_of(options.prompt_file));
+        HEDDLE_TRY_ASSIGN(options.prompt, text_of(options.prompt_file));
         return ok();
     }
     if (!is_piped && (is_given || options.interactive)) return ok();
@@ -86,7 +61,7 @@ Result<> find_prompt(RunOptions& options, bool is_given) {
         options.interactive = true;
         return ok();
     }
-    HEDDLE_TRY_ASSIGN(options.prompt, all_of(stdin, "standard input"));
+    HEDDLE_TRY_ASSIGN(options.prompt, text_of("-"));
     return ok();
 }
 

@@ -38,6 +38,11 @@ nlohmann::json placement_json(const Generator& generator, int splits) {
 /// As it was typed: 0.05, not the 0.05000000074505806 that a float is.
 double as_typed(float value) { return std::stod(fmt::format("{}", value)); }
 
+std::string speed_text(const Pace& speed) {
+    return fmt::format("{} {} at {:.1f}/s", speed.tokens, speed.tokens == 1 ? "token" : "tokens",
+                       speed.rate());
+}
+
 std::string reason_text(const Writer& writer) {
     switch (writer.finish()) {
         case Finish::end:
@@ -100,9 +105,8 @@ void print_closing_line(const RunReport& report) {
     const Writer& writer = report.writer;
     const Generator& generator = report.generator;
     if (writer.prefill().tokens == 0) return;  // nothing was said
-    std::string line = fmt::format("prefill {} tokens at {:.1f}/s, decode {} tokens at {:.1f}/s",
-                                   writer.prefill().tokens, writer.prefill().rate(),
-                                   writer.decode().tokens, writer.decode().rate());
+    std::string line =
+        "prefill " + speed_text(writer.prefill()) + ", decode " + speed_text(writer.decode());
     if (!report.options.interactive) line += "; " + reason_text(writer);
     // Without temperature nothing is left to chance.
     if (report.options.sampling.temperature > 0) {

@@ -17,15 +17,15 @@ namespace heddle::tool {
 namespace {
 
 constexpr std::string_view kHelp =
-    "/clear         begin anew; the system message stays\n"
+    "/clear         start again; the system message stays\n"
     "/system TEXT   what the model is told first; without TEXT: show it\n"
     "/save FILE     write the conversation to a file\n"
-    "/load FILE     go on with one that was saved\n"
-    "/quit          leave; Ctrl-D does so too\n"
+    "/load FILE     continue one that was saved\n"
+    "/quit          leave, as Ctrl-D does\n"
     "\"\"\"            begins a message of several lines, and ends it\n"
     "Ctrl-C         stops an answer; once more, leaves\n";
 
-const std::vector<std::string> kCommands{"help", "clear", "system", "save", "load", "quit"};
+const std::vector<std::string> kCommands{"/help", "/clear", "/system", "/save", "/load", "/quit"};
 
 bool at_terminal() { return isatty(STDIN_FILENO) != 0; }
 
@@ -51,7 +51,7 @@ Result<std::vector<ChatMessage>> messages_of(const std::string& path) {
     const auto json = nlohmann::json::parse(content, nullptr, false);
     const auto list = json.is_object() ? json.find("messages") : json.end();
     if (list == json.end() || !list->is_array()) {
-        return failure(Errc::corrupt, path, ": is no conversation that /save wrote");
+        return failure(Errc::corrupt, path, ": is not a conversation that /save wrote");
     }
     std::vector<ChatMessage> messages;
     for (const auto& entry : *list) {
@@ -149,7 +149,7 @@ std::optional<std::string> Talk::next_message(LineReader& reader) {
 
 Result<> Talk::converse(const std::string& first) {
     const auto reader = LineReader::make();
-    if (at_terminal() && notes_ == Notes::all) print_note("[/help tells what can be typed]");
+    if (at_terminal() && notes_ == Notes::all) print_note("[/help lists the commands]");
     std::optional<std::string> message = first;
     bool is_listening = false;
     if (first.empty()) is_listening = true, message = next_message(*reader);
@@ -185,7 +185,7 @@ bool Talk::run_command(const std::string& line) {
     } else if (name == "clear") {
         conversation_.clear();
         generator_.forget();
-        print_note("[nothing was said]");
+        print_note("[the conversation is empty]");
     } else if (name == "system" && !conversation_.has_template()) {
         print_note("[without a chat template there is no system message]");
     } else if (name == "system") {
@@ -198,9 +198,9 @@ bool Talk::run_command(const std::string& line) {
         tell(save(with_home(rest)), fmt::format("[saved: {}]", rest));
     } else if (name == "load") {
         const auto loaded = load(with_home(rest));
-        tell(loaded, fmt::format("[messages: {}]", conversation_.messages().size()));
+        tell(loaded, fmt::format("[loaded: {} messages]", conversation_.messages().size()));
     } else {
-        const std::string meant = did_you_mean(name, kCommands);
+        const std::string meant = did_you_mean("/" + name, kCommands);
         print_note(fmt::format("there is no command /{}{}", name,
                                meant.empty() ? "; /help lists them" : meant));
     }

@@ -31,14 +31,20 @@ Result<api::Device> device_named(const std::string& name) {
     auto found = api::Device::find(name);
     if (found || found.error().code != Errc::not_found) return found;
     std::vector<std::string> names;
-    for (const api::Device& each : api::Device::all()) names.push_back(each.name());
+    std::string available, on_request;
+    for (const api::Device& each : api::Device::all()) {
+        names.push_back(each.name());
+        available += (available.empty() ? "" : ", ") + each.name();
+    }
     heddle_plugin_info plugin;
     for (std::size_t i = 0; heddle_plugin_get(i, &plugin, sizeof plugin); ++i) {
-        if (plugin.status == HEDDLE_PLUGIN_ON_REQUEST) names.emplace_back(plugin.name);
+        if (plugin.status != HEDDLE_PLUGIN_ON_REQUEST) continue;
+        names.emplace_back(plugin.name);
+        on_request += std::string(on_request.empty() ? "; on request: " : ", ") + plugin.name;
     }
-    Error error = std::move(found).error();
-    error.message += did_you_mean(name, names);
-    return error;
+    const std::string meant = did_you_mean(name, names);
+    return failure(Errc::not_found, "no device is called '", name, "'",
+                   meant.empty() ? "; available: " + available + on_request : meant);
 }
 
 std::vector<std::string> device_names(const std::string& list) {

@@ -18,6 +18,8 @@ struct Mixture {
 
 // The numbers are those that files of these mixtures carry as general.file_type.
 constexpr std::array kMixtures{
+    Mixture{"Q2_K_S", {GGML_TYPE_Q2_K, GGML_TYPE_Q2_K, GGML_TYPE_Q6_K, 21}},
+    Mixture{"Q3_K_S", {GGML_TYPE_Q3_K, GGML_TYPE_Q3_K, GGML_TYPE_Q6_K, 11}},
     Mixture{"Q3_K_M", {GGML_TYPE_Q3_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, 12}},
     Mixture{"Q4_K_S", {GGML_TYPE_Q4_K, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, 14}},
     Mixture{"Q4_K_M", {GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, 15}},

@@ -41,8 +41,10 @@ public:
         }
         bytes.size_ = static_cast<std::size_t>(status.st_size);
         if (S_ISREG(status.st_mode) && bytes.size_ > 0) {
-            // Written pages would be private copies; nobody writes.
-            void* data = ::mmap(nullptr, bytes.size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+            // Written pages would be private copies; nothing writes. No memory is reserved for
+            // them, so that files larger than it can be mapped.
+            void* data = ::mmap(nullptr, bytes.size_, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_NORESERVE, file, 0);
             if (data != MAP_FAILED) bytes.data_ = static_cast<std::byte*>(data);
         }
         ::close(file);

@@ -44,8 +44,9 @@ public:
                            const std::function<bool(const std::vector<Value>&)>& holds = {});
 
     /// A figure that holds for all rows, such as a ceiling.
+    /// Nothing where Ctrl-C came before it was measured.
     void add_figure(std::string what, int threads, double value, std::string unit) {
-        figures_.push_back({std::move(what), threads, value, std::move(unit)});
+        if (value > 0) figures_.push_back({std::move(what), threads, value, std::move(unit)});
     }
     /// A sentence below the table.
     void add_note(std::string note) { notes_.push_back(std::move(note)); }

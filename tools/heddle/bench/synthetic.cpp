@@ -19,6 +19,7 @@
 #include "bench/content.hpp"
 #include "ggml-cpp.h"
 #include "gguf.h"
+#include "heddle/cpp/device.hpp"
 #include "weight_types.hpp"
 
 namespace heddle::tool::bench {
@@ -37,6 +38,8 @@ constexpr std::array kShapes{
     Dimensions{"3B", 28, 3072, 8192, 24, 8, 128256, true},
     Dimensions{"7B", 32, 4096, 14336, 32, 8, 32000, false},
     Dimensions{"8B", 32, 4096, 14336, 32, 8, 128256, false},
+    Dimensions{"13B", 40, 5120, 13824, 40, 40, 32000, false},
+    Dimensions{"70B", 80, 8192, 28672, 64, 8, 128256, false},
 };
 
 Result<Dimensions> find_shape(const std::string& name) {
@@ -124,11 +127,16 @@ Result<> write_at(int file, std::size_t offset, const std::byte* data, std::size
     return ok();
 }
 
-/// Rows are encoded once for each type and shape, and written as often as needed.
-Result<> write_model(int file, const gguf_context* model, ggml_context* tensors) {
+/// All that stands before the weights.
+Result<> write_head(int file, const gguf_context* model) {
     std::vector<std::byte> head(gguf_get_meta_size(model));
     gguf_get_meta_data(model, head.data());
-    HEDDLE_TRY(write_at(file, 0, head.data(), head.size()));
+    return write_at(file, 0, head.data(), head.size());
+}
+
+/// Rows are encoded once for each type and shape, and written as often as needed.
+Result<> write_model(int file, const gguf_context* model, ggml_context* tensors) {
+    HEDDLE_TRY(write_head(file, model));
     std::map<std::tuple<ggml_type, std::int64_t, bool>, std::vector<std::byte>> pieces;
     for (std::int64_t i = 0; i < gguf_get_n_tensors(model); ++i) {
         const ggml_tensor* t = ggml_get_tensor(tensors, gguf_get_tensor_name(model, i));
@@ -139,13 +147,46 @@ Result<> write_model(int file, const gguf_context* model, ggml_context* tensors)
             const float most = is_matrix ? std::sqrt(3.0f / static_cast<float>(t->ne[0])) : 1.0f;
             HEDDLE_TRY_ASSIGN(piece, encoded_rows(t->type, t->ne[0], 256, most));
         }
-        const std::size_t begin = head.size() + gguf_get_tensor_offset(model, i);
+        const std::size_t begin = gguf_get_meta_size(model) + gguf_get_tensor_offset(model, i);
         const std::size_t all = ggml_nbytes(t);
         for (std::size_t at = 0; at < all; at += piece.size()) {
             HEDDLE_TRY(write_at(file, begin + at, piece.data(), std::min(piece.size(), all - at)));
         }
     }
     return ok();
+}
+
+/// What a model file would say of itself.
+struct Description {
+    ggml_context_ptr tensors;
+    gguf_context_ptr file;
+
+    /// Of the whole file.
+    std::size_t size() const {
+        const std::int64_t last = gguf_get_n_tensors(file.get()) - 1;
+        return gguf_get_meta_size(file.get()) + gguf_get_tensor_offset(file.get(), last) +
+               GGML_PAD(gguf_get_tensor_size(file.get(), last), gguf_get_alignment(file.get()));
+    }
+};
+
+Result<Description> describe_model(const std::string& shape_name, const std::string& type_name) {
+    HEDDLE_TRY_ASSIGN(const Dimensions shape, find_shape(shape_name));
+    HEDDLE_TRY_ASSIGN(const WeightTypes types, WeightTypes::find(type_name, measured_types()));
+    for (const std::int64_t columns : {shape.width, shape.hidden}) {
+        const ggml_type type = types.main();
+        if (columns % ggml_blck_size(type) == 0) continue;
+        return invalid("rows of ", columns, " elements, which the shape ", shape.name,
+                       " has, cannot be of type ", ggml_type_name(type), ", whose blocks have ",
+                       ggml_blck_size(type));
+    }
+    const auto count = static_cast<std::size_t>(shape.layers) * 9 + 8;
+    Description described{
+        ggml_context_ptr(ggml_init(
+            {.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true})),
+        gguf_context_ptr(gguf_init_empty())};
+    add_metadata(described.file.get(), shape);
+    add_weights(described.file.get(), described.tensors.get(), shape, types);
+    return described;
 }
 
 /// A file, and the path by which it can be opened.
@@ -182,26 +223,30 @@ std::string SyntheticModel::shapes() {
     return names;
 }
 
-Result<SyntheticModel> SyntheticModel::make(const std::string& shape_name,
-                                            const std::string& type_name) {
-    HEDDLE_TRY_ASSIGN(const Dimensions shape, find_shape(shape_name));
-    HEDDLE_TRY_ASSIGN(const WeightTypes types, WeightTypes::find(type_name, measured_types()));
-    const auto count = static_cast<std::size_t>(shape.layers) * 9 + 8;
-    const ggml_context_ptr context(ggml_init(
-        {.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
-    const gguf_context_ptr model(gguf_init_empty());
-    add_metadata(model.get(), shape);
-    for (const std::int64_t columns : {shape.width, shape.hidden}) {
-        const ggml_type type = types.main();
-        if (columns % ggml_blck_size(type) == 0) continue;
-        return invalid("rows of ", columns, " elements, which the shape ", shape.name,
-                       " has, cannot be of type ", ggml_type_name(type), ", whose blocks have ",
-                       ggml_blck_size(type));
+Result<SyntheticModel> SyntheticModel::make(const std::string& shape, const std::string& type) {
+    HEDDLE_TRY_ASSIGN(const Description described, describe_model(shape, type));
+    const auto cpu = api::Device::cpu();
+    constexpr std::size_t kMiB = std::size_t{1} << 20;
+    const std::size_t free = cpu ? cpu->memory().free : 0, size = described.size();
+    if (free > 0 && size > free) {
+        return failure(Errc::out_of_memory, "the weights of ", shape, " of ", type, " need ",
+                       size / kMiB, " MiB; ", free / kMiB, " MiB of memory are free");
     }
-    add_weights(model.get(), context.get(), shape, types);
     HEDDLE_TRY_ASSIGN(auto file, nameless_file());
     SyntheticModel made(file.first, std::move(file.second));
-    HEDDLE_TRY(write_model(made.file_, model.get(), context.get()));
+    HEDDLE_TRY(write_model(made.file_, described.file.get(), described.tensors.get()));
+    return made;
+}
+
+Result<SyntheticModel> SyntheticModel::describe(const std::string& shape, const std::string& type) {
+    HEDDLE_TRY_ASSIGN(const Description described, describe_model(shape, type));
+    HEDDLE_TRY_ASSIGN(auto file, nameless_file());
+    SyntheticModel made(file.first, std::move(file.second));
+    HEDDLE_TRY(write_head(made.file_, described.file.get()));
+    if (ftruncate(made.file_, static_cast<off_t>(described.size())) != 0) {
+        return failure(Errc::io, "a file of ", described.size(),
+                       " bytes cannot be made: ", std::strerror(errno));
+    }
     return made;
 }
 

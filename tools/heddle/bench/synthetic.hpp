@@ -10,8 +10,12 @@ namespace heddle::tool::bench {
 /// name in any directory, where the system can do that, and is gone with its owner.
 class SyntheticModel {
 public:
-    /// `shape` such as "1.1B"; `type` such as "Q4_0", or "Q4_K_M" for the usual mixture.
+    /// `shape` such as "1.1B"; `type` such as "Q4_0", or "Q4_K_M" for the usual mixture. Fails if
+    /// the weights do not fit into the memory that is free.
     static Result<SyntheticModel> make(const std::string& shape, const std::string& type);
+
+    /// The same without weights, which would all be zero: takes next to no memory.
+    static Result<SyntheticModel> describe(const std::string& shape, const std::string& type);
 
     /// The shapes there are: "15M, 110M, ..."
     static std::string shapes();

@@ -15,7 +15,8 @@ Result<> leave_out_useless(const ModelFile& file, Generator::Options& options) {
                                                            .on_tensor = {},
                                                            .only_describe = true}));
     HEDDLE_TRY_ASSIGN(const auto word, Generator::describe(*model, 1, model->context()));
-    HEDDLE_TRY_ASSIGN(const auto prompt, Generator::describe_largest(*model, options.batch));
+    HEDDLE_TRY_ASSIGN(const auto prompt,
+                      Generator::describe_largest(*model, options.batch, options.every_token));
     std::erase_if(options.rooms, [&](Room& room) {
         room.refused = refusals_of(word.graph, room.device);
         room.refused.merge(refusals_of(prompt.graph, room.device));
@@ -60,17 +61,19 @@ Result<Generator::Options> Generator::fit(const ModelFile& file, const Options& 
                                                            .on_tensor = {},
                                                            .only_describe = true}));
     HEDDLE_TRY_ASSIGN(const Scheduler scheduler, make_scheduler(*model, free));
-    HEDDLE_TRY_ASSIGN(const auto largest, describe_largest(*model, options.batch));
+    HEDDLE_TRY_ASSIGN(const auto largest,
+                      describe_largest(*model, options.batch, options.every_token));
     HEDDLE_TRY_ASSIGN(auto bytes, result_bytes(scheduler, largest.graph));
     for (Room& room : fitted.rooms) room.results = bytes[room.device.name()];
     return fitted;
 }
 
-Result<Generator::Prepared> Generator::describe_largest(const Llama& model, std::size_t batch) {
+Result<Generator::Prepared> Generator::describe_largest(const Llama& model, std::size_t batch,
+                                                        bool every_token) {
     // The last tokens of a full context need most.
     const std::int64_t tokens =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(batch), 1, model.context());
-    return describe(model, tokens, model.context());
+    return describe(model, tokens, model.context(), every_token);
 }
 
 }  // namespace heddle::tool

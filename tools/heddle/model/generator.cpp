@@ -92,7 +92,6 @@ Result<std::unique_ptr<Generator>> Generator::load(SharedModelFile file, const O
         return failure(Errc::corrupt, made->file().path(), ": ", pieces,
                        " pieces of text, but embeddings for ", words);
     }
-    made->logits_.resize(static_cast<std::size_t>(words));
     made->wanted_.on_tensor = {};  // nobody watches if weights are read again
     return made;
 }
@@ -183,10 +182,10 @@ Result<> Generator::read_rest() {
 }
 
 Result<Generator::Prepared> Generator::describe(const Llama& model, std::int64_t tokens,
-                                                std::int64_t seen) {
+                                                std::int64_t seen, bool every_token) {
     const auto nodes = static_cast<std::size_t>(model.shape().layers) * 40 + 64;
     HEDDLE_TRY_ASSIGN(Context context, Context::make(nodes));
-    const Llama::Batch batch = model.build(context, tokens, seen);
+    const Llama::Batch batch = model.build(context, tokens, seen, every_token);
     HEDDLE_TRY_ASSIGN(Graph graph, Graph::of(context, batch.logits, nodes));
     return Prepared{tokens, seen, std::move(context), graph, batch};
 }
@@ -195,7 +194,7 @@ Result<> Generator::prepare(std::int64_t tokens, std::int64_t seen) {
     if (prepared_ && prepared_->tokens == tokens && prepared_->seen == seen) return ok();
     prepared_.reset();
     scheduler_->reset();
-    HEDDLE_TRY_ASSIGN(Prepared prepared, describe(*model_, tokens, seen));
+    HEDDLE_TRY_ASSIGN(Prepared prepared, describe(*model_, tokens, seen, wanted_.every_token));
     HEDDLE_TRY(scheduler_->allocate(prepared.graph));
     // The scheduler can do without a device, but not without the weights and caches it had.
     if (!scheduler_->left_out().empty()) {
@@ -214,6 +213,7 @@ Result<> Generator::read_batch(std::span<const Token> tokens) {
     HEDDLE_TRY(scheduler_->compute(prepared_->graph));
     const Tensor& logits = prepared_->batch.logits;
     suspect_ = owner_of(logits);
+    logits_.resize(static_cast<std::size_t>(model_->shape().words * logits.extent(1)));
     HEDDLE_TRY(heddle::read<float>(logits, std::span<float>(logits_)));
     suspect_.reset();
     for (const auto& [device, flops] : prepared_->work) work_[device] += flops;

@@ -33,6 +33,8 @@ public:
         /// Called for a device that failed, before the text goes on without it. If there is no such
         /// function, `read` fails.
         std::function<void(const LeftOut&)> on_loss = {};
+        /// Logits come for all tokens that are read together, one row each, not for the last only.
+        bool every_token = false;
     };
     /// The scheduler for `model`, whose needs are those of the rooms of `options`. What weights and
     /// caches leave of a budget is for results.
@@ -47,10 +49,12 @@ public:
         std::map<std::string, double> work = {};  ///< operations by device, once it has memory
     };
     /// Only writes the graph down.
-    static Result<Prepared> describe(const Llama& model, std::int64_t tokens, std::int64_t seen);
+    static Result<Prepared> describe(const Llama& model, std::int64_t tokens, std::int64_t seen,
+                                     bool every_token = false);
 
     /// That which needs most memory: so many tokens at the end of a full context.
-    static Result<Prepared> describe_largest(const Llama& model, std::size_t batch);
+    static Result<Prepared> describe_largest(const Llama& model, std::size_t batch,
+                                             bool every_token = false);
 
     /// Bytes that results of `graph` need, by the name of the device whose memory they lie in.
     static Result<std::map<std::string, std::size_t>> result_bytes(const Scheduler& scheduler,

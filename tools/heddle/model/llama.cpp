@@ -42,7 +42,8 @@ Tensor Llama::attention(Context& context, std::size_t number, const Tensor& x, c
         .named("attention_out" + suffix);
 }
 
-Llama::Batch Llama::build(Context& context, std::int64_t tokens, std::int64_t seen) const {
+Llama::Batch Llama::build(Context& context, std::int64_t tokens, std::int64_t seen,
+                          bool every_token) const {
     Batch batch;
     batch.tokens = context.tensor(GGML_TYPE_I32, {tokens}, "tokens").as_input();
     batch.positions = context.tensor(GGML_TYPE_I32, {tokens}, "positions").as_input();
@@ -68,10 +69,11 @@ Llama::Batch Llama::build(Context& context, std::int64_t tokens, std::int64_t se
     if (!x) return batch;  // the context knows why
     // Only the last token is continued.
     const std::size_t row = x.stride(1);
-    const Tensor last = view(x, {shape_.width, 1, 1, 1}, {row, row, row},
-                             static_cast<std::size_t>(tokens - 1) * row);
+    const Tensor asked = every_token ? x
+                                     : view(x, {shape_.width, 1, 1, 1}, {row, row, row},
+                                            static_cast<std::size_t>(tokens - 1) * row);
     batch.logits =
-        matmul(output_, (rms_norm(last, shape_.epsilon) * output_norm_).named("output_norm"))
+        matmul(output_, (rms_norm(asked, shape_.epsilon) * output_norm_).named("output_norm"))
             .named("logits")
             .as_output();
     return batch;

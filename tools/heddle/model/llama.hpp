@@ -77,11 +77,12 @@ public:
     /// What a run is given and gives.
     struct Batch {
         Tensor tokens, positions, rows, mask;  ///< inputs
-        Tensor logits;                         ///< of the last token
+        Tensor logits;                         ///< of the last token, or of all
     };
 
-    /// The graph for `tokens` tokens that see `seen` rows of the cache, in `context`.
-    Batch build(Context& context, std::int64_t tokens, std::int64_t seen) const;
+    /// The graph for `tokens` tokens that see `seen` rows of the cache, in `context`. It has the
+    /// logits of the last one, or of `every_token`.
+    Batch build(Context& context, std::int64_t tokens, std::int64_t seen, bool every_token) const;
 
 private:
     explicit Llama(const Shape& shape) : shape_(shape) {}
