@@ -146,7 +146,6 @@ Result<ggml_backend_reg_t> Loader::enter(const Candidate& candidate,
         candidate.record(HEDDLE_PLUGIN_LOADED, name, usable_devices(registration).left_out);
     report_.make_room();
     if (registry_.add(registration, candidate.library, candidate.path.native())) {
-        log_line(GGML_LOG_LEVEL_INFO, "loaded ", name, " from ", candidate.path.native());
         report_.note(std::move(record));
     }
     return registration;
