@@ -254,6 +254,10 @@ OTHERS = {
         "--json": Promise(["devices", "--json"], gives(lambda all: all["devices"][-1]["name"] == "CPU")),
         "-v": Promise(["devices", "-v"], says("(?s)CPU\n +is .*backend +status")),
     },
+    "conform": {
+        "--rule": Promise(["conform", "CPU", "--rule", "Event", "-v"], says("events exist where the device says so")),
+        "--json": Promise(["conform", "sim", "--json"], gives(lambda all: all["devices"]["SIM0"]["broken"] == 0)),
+        "-v": Promise(["conform", "sim", "-v"], says("buffer: clear fills every byte +kept")),
     },
     "inspect": {
         "--json": Promise(["inspect", "MODEL", "--json"], gives(lambda all: len(all["tensors"]) == 74)),

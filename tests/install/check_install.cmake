@@ -57,6 +57,11 @@ if(SHARED AND BLAS AND ldd)
   run(${CMAKE_COMMAND} -E chdir / ${prefix}/bin/heddle verify --device BLAS --op MUL_MAT --cases 1)
 endif()
 
+# The rules for devices are a program of their own.
+if(SHARED AND EXISTS ${prefix}/bin/heddle)
+  run(${CMAKE_COMMAND} -E chdir / ${prefix}/bin/heddle conform sim)
+endif()
+
 # Plug-ins of this version are found, those of others and of earlier interfaces are not taken.
 set(plugins ${prefix}/${LIBDIR}/${PLUGIN_SUBDIRECTORY})
 if(SHARED)

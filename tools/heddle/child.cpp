@@ -131,6 +131,15 @@ Result<Child> Child::start(const std::vector<std::string>& more, Output output) 
     HEDDLE_TRY_ASSIGN(std::vector<std::string> words, own_words());
     // Behind a bare "--" they would be no options.
     words.insert(std::ranges::find(words, "--"), more.begin(), more.end());
+    return spawn("/proc/self/exe", std::move(words), output);
+}
+
+Result<Child> Child::start_program(std::vector<std::string> words, Output output) {
+    const std::string file = words.front();
+    return spawn(file.c_str(), std::move(words), output);
+}
+
+Result<Child> Child::spawn(const char* file, std::vector<std::string> words, Output output) {
     std::vector<char*> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string& each : words) arguments.push_back(each.data());
@@ -145,8 +154,8 @@ Result<Child> Child::start(const std::vector<std::string>& more, Output output) 
     actions.give(reports.to, kReportDescriptor);
     pid_t process = -1;
     const int problem =
-        posix_spawn(&process, "/proc/self/exe", actions.get(), nullptr, arguments.data(), environ);
-    if (problem != 0) return system_failure("the program cannot start itself again", problem);
+        posix_spawn(&process, file, actions.get(), nullptr, arguments.data(), environ);
+    if (problem != 0) return system_failure(text(file, " cannot be started"), problem);
     return Child(process, reports.from.release(), errors.from.release());
 }
 

@@ -11,7 +11,7 @@
 
 namespace heddle::tool {
 
-/// This program once more, in a process of its own: what it does may crash or hang.
+/// This program once more, or another one, in a process of its own: what it does may crash or hang.
 ///
 /// The child is executed anew and not only forked, because drivers of GPUs do not survive a fork.
 /// It reports line by line through a pipe. What it and its plug-ins write as errors is kept, for
@@ -32,6 +32,9 @@ public:
     /// Runs the command line of this process again, with `more` words.
     static Result<Child> start(const std::vector<std::string>& more, Output output);
 
+    /// Runs another program of Heddle's that reports in the same way: its file, and its words.
+    static Result<Child> start_program(std::vector<std::string> words, Output output);
+
     Child(Child&& other) noexcept;
     Child& operator=(Child&&) = delete;
     ~Child();  ///< ends it where it still runs
@@ -49,6 +52,8 @@ public:
     std::vector<std::string> last_words() const;
 
 private:
+    static Result<Child> spawn(const char* file, std::vector<std::string> words, Output output);
+
     Child(pid_t process, int reports, int errors)
         : process_(process), reports_(reports), errors_(errors) {}
 
