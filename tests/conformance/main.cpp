@@ -11,8 +11,9 @@
 
 namespace {
 
-/// Writes to the descriptor where `heddle conform` reads: "rules" and how many; for each "begin", then
-/// "kept", "broken" or "none" (it does not apply), its name and why; "end". Tabs are between them.
+/// Writes to the descriptor where `heddle conform` reads: "rules" and how many; for each "begin",
+/// then "kept", "broken" or "none" (it does not apply), its name and why; "end". Tabs are between
+/// them.
 class RuleReporter : public testing::EmptyTestEventListener {
 public:
     void OnTestProgramStart(const testing::UnitTest& all) override {

@@ -12,6 +12,7 @@ inline constexpr int kUsage = 2;
 
 void add_bench(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);
+void add_conform(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);

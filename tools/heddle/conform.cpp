@@ -53,7 +53,7 @@ const char* fate_text(Fate fate) {
     return "";
 }
 
-/// "Every/Buffer.ClearFillsEveryByte/SIM0" is about SIM0, and says "buffer: clear fills every byte".
+/// "Every/Buffer.ClearFillsEveryByte/SIM0" is about SIM0: "buffer: clear fills every byte".
 Verdict verdict_on(const std::string& test) {
     const std::size_t group = test.find('/') + 1, dot = test.find('.'), device = test.rfind('/');
     Verdict verdict{test.substr(device + 1), {}, Fate::kept, {}};

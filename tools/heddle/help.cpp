@@ -41,6 +41,8 @@ constexpr Example kExamples[] = {
      "Check what a device makes of one op"},
     {"heddle verify", "heddle verify model.gguf --on CUDA0 --against CPU",
      "Find the first node of a model that a device computes wrongly"},
+    {"heddle conform", "heddle conform ./libggml-mine.so", "Check all devices of a plug-in"},
+    {"heddle conform", "heddle conform CUDA0 --rule Event -v", "See some rules one by one"},
     {"heddle bench", "heddle bench ceilings --quick", "What this machine can do at most"},
     {"heddle bench", "heddle bench model.gguf", "Speed of a model"},
     {"heddle bench ceilings", "heddle bench ceilings --quick", "In seconds"},

@@ -157,6 +157,7 @@ int run_program(int argc, char** argv) {
     add_perplexity(app, status);
     add_bench(app, status);
     add_verify(app, status);
+    add_conform(app, status);
     add_launch(app, status);
     add_worker(app, status);
     add_completion(app, status);
