@@ -17,7 +17,7 @@
 #include "runtime/alloc/lifetimes.hpp"
 #include "runtime/alloc/packer.hpp"
 #include "runtime/alloc/planner.hpp"
-#include "runtime/alloc/sample_graphs.hpp"
+#include "runtime/alloc/test_support.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/host_buffer.hpp"
 

@@ -23,8 +23,8 @@ endif()
 # themselves; `make unit` builds and runs them.
 set(HEDDLE_GOLDEN_TESTS conformance conformance_loom golden verify_generated verify_golden)
 set(HEDDLE_FUZZ_TESTS campaign campaign_doors sched_fuzz)
-set(HEDDLE_SLOW_TESTS api chat_model check_rules cli client_sequences cpu docs explain_page faults gradient install memory_steps
-    misuse misuse_null new_op opt package program_sweep sched_clients sched_faults)
+set(HEDDLE_SLOW_TESTS api chat_model check_rules cli client_sequences cpu docs explain_page faults gguf_python gradient help_coverage install memory_steps
+    misuse misuse_null new_op opt package page_look program_sweep sched_clients sched_faults)
 if(HEDDLE_TESTS)
   add_custom_target(unit_tests)
 endif()

@@ -1,8 +1,9 @@
-"""Includes point one way: layers.txt says which."""
+"""Includes point one way: layers.txt says which. Code that helps tests has one name, so that nothing else includes it."""
 import os
 import re
 
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+TESTING = re.compile(r'\s*#\s*include\s+<(gtest|gmock)/')
 # Where the build looks for what is included, beside the folder of the file that includes it.
 SEARCHED = ("src", "include", "include/plugin", "tools/heddle", "")
 FOLDERS = ("src", "include", "tools", "bench", "examples")
@@ -31,6 +32,9 @@ def check_layers(tree):
                       "give it a row in scripts/check.d/layers.txt")
             continue
         for number, line in enumerate(file.code, 1):
+            if TESTING.match(line) and not file.is_test:
+                tree.fail(file.path, number, "includes GoogleTest, and its name does not say that it is for tests",
+                          "what helps tests is called test_support.hpp, or ends in _test_support.hpp")
             match = INCLUDE.match(line)
             target = match and target_of(match[1], file.path, known)
             if target:

@@ -6,7 +6,7 @@
 
 #include "ggml-backend-impl.h"
 #include "heddle/heddle.h"
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "core/graph.hpp"
 #include "core/sound_layout.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle {
 namespace {

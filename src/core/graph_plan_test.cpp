@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ggml.h"
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

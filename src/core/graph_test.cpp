@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/hash_set.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle {
 namespace {

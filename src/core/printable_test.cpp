@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/last_error.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/context.hpp"
 #include "ggml-impl.h"
-#include "gguf/raw_file.hpp"
+#include "gguf/test_support.hpp"
 #include "heddle/gguf.h"
 #include "heddle/heddle.h"
 

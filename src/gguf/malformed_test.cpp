@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "core/context.hpp"
-#include "gguf/raw_file.hpp"
 #include "gguf/reader.hpp"
+#include "gguf/test_support.hpp"
 #include "heddle/heddle.h"
 
 namespace heddle::gguf::raw {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/context.hpp"
-#include "gguf/raw_file.hpp"
+#include "gguf/test_support.hpp"
 
 // Files far larger than usual. Anything but linear time would take minutes here.
 namespace heddle::gguf::raw {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "core/context.hpp"
-#include "gguf/raw_file.hpp"
 #include "gguf/reader.hpp"
+#include "gguf/test_support.hpp"
 
 namespace heddle::gguf {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/mask.hpp"
 #include "ops/rope.hpp"
 #include "ops/soft_max.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 
 namespace heddle {
 namespace {

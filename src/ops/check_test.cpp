@@ -24,7 +24,7 @@
 #include "ops/repeat.hpp"
 #include "ops/rope.hpp"
 #include "ops/soft_max.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 #include "ops/unary.hpp"
 #include "ops/view_builders.hpp"
 #include "ops/window.hpp"

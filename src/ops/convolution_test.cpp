@@ -11,7 +11,7 @@
 #include "ops/conv_builders.hpp"
 #include "ops/im2col.hpp"
 #include "ops/pool.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 #include "ops/view.hpp"
 #include "ops/window.hpp"
 

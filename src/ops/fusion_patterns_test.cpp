@@ -7,7 +7,7 @@
 
 #include "core/graph.hpp"
 #include "ops/fusion_match.hpp"
-#include "ops/sample_fusions.hpp"
+#include "ops/fusion_test_support.hpp"
 
 namespace heddle {
 namespace {

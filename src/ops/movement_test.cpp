@@ -11,7 +11,7 @@
 #include "ops/repeat.hpp"
 #include "ops/roll.hpp"
 #include "ops/rows.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 #include "ops/view_builders.hpp"
 
 namespace heddle {

@@ -2,7 +2,7 @@
 
 #include "ops/binary.hpp"
 #include "ops/reduce.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 #include "ops/view_op.hpp"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-impl.h"
 
 namespace heddle {

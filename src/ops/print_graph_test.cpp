@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/hash_set.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ops/build.hpp"
 #include "ops/copy.hpp"
 

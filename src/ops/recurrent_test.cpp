@@ -12,7 +12,7 @@
 #include "ops/optimizer.hpp"
 #include "ops/solve_tri.hpp"
 #include "ops/state_space.hpp"
-#include "ops/test_nodes.hpp"
+#include "ops/test_support.hpp"
 #include "ops/view_builders.hpp"
 
 namespace heddle {

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "core/half.hpp"
-#include "quant/test_data.hpp"
+#include "quant/test_support.hpp"
 
 namespace heddle::quant {
 namespace {

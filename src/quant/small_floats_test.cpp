@@ -7,7 +7,7 @@
 
 #include "core/half.hpp"
 #include "quant/rounding.hpp"
-#include "quant/test_data.hpp"
+#include "quant/test_support.hpp"
 
 namespace heddle::quant {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ggml-common.h"
 #include "quant/codec.hpp"
-#include "quant/test_data.hpp"
+#include "quant/test_support.hpp"
 
 namespace heddle::quant {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "ggml.h"
-#include "runtime/fake_device.hpp"
 #include "runtime/placement.hpp"
+#include "runtime/test_support.hpp"
 #include "runtime/transfer.hpp"
 
 namespace heddle {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/fake_device.hpp"
 #include "runtime/host_buffer.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

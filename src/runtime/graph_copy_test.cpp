@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "ggml.h"
-#include "runtime/fake_device.hpp"
 #include "runtime/host_buffer.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/placement.hpp"
+#include "runtime/test_support.hpp"
 #include "runtime/transfer.hpp"
 
 namespace heddle {

@@ -5,8 +5,8 @@
 #include <array>
 
 #include "runtime/buffer.hpp"
-#include "runtime/fake_device.hpp"
 #include "runtime/placement.hpp"
+#include "runtime/test_support.hpp"
 #include "runtime/transfer.hpp"
 
 namespace heddle {

@@ -4,7 +4,7 @@
 
 #include "heddle/heddle.h"
 #include "runtime/event.hpp"
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

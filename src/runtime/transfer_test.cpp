@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "heddle/heddle.h"
-#include "runtime/fake_device.hpp"
 #include "runtime/host_buffer.hpp"
 #include "runtime/placement.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

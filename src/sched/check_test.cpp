@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

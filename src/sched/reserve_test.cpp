@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "ggml-backend-impl.h"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "sched/scheduler.hpp"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ggml-cpp.h"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "runtime/stream.hpp"
-#include "sched/stage_fixture.hpp"
+#include "sched/stage_test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ops/binary.hpp"
 #include "ops/build.hpp"
 #include "ops/check.hpp"

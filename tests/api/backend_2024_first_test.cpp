@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 // Last, as its page says: from here on names mean what they meant then.
 #define HEDDLE_2024_GENERATION 1

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 // Last, as its page says: from here on names mean what they meant then.
 #include "heddle/ggml-backend-2024.h"

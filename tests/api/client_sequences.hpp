@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 /// What tests of whole sequences of calls share.
 namespace heddle::sched {

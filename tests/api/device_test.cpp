@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle {
 namespace {

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle {
 namespace {

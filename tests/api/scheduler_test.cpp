@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle {
 namespace {

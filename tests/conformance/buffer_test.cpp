@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "heddle/heddle.h"
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle::conformance {
 namespace {

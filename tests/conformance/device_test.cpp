@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "heddle/heddle.h"
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle::conformance {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ggml-impl.h"
 #include "heddle/heddle.h"
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle::conformance {
 namespace {

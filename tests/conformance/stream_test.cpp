@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "heddle/heddle.h"
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle::conformance {
 namespace {

@@ -5,7 +5,7 @@
 #include "ggml-backend-impl.h"
 #include "ggml-opt.h"
 #include "gguf.h"
-#include "tests/misuse/support.hpp"
+#include "tests/misuse/test_support.hpp"
 
 namespace heddle::misuse {
 namespace {

@@ -4,7 +4,7 @@
 #include <climits>
 #include <cstring>
 
-#include "tests/misuse/support.hpp"
+#include "tests/misuse/test_support.hpp"
 
 namespace heddle::misuse {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "tests/misuse/null_calls.hpp"
-#include "tests/misuse/support.hpp"
+#include "tests/misuse/test_support.hpp"
 
 namespace heddle::misuse {
 

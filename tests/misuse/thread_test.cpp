@@ -10,7 +10,7 @@
 
 #include "heddle/sched.h"
 #include "tests/misuse/gate.hpp"
-#include "tests/misuse/support.hpp"
+#include "tests/misuse/test_support.hpp"
 
 namespace heddle::misuse {
 namespace {

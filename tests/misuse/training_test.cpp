@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "tests/misuse/gate.hpp"
-#include "tests/misuse/support.hpp"
-#include "tests/train/opt_rig.hpp"
+#include "tests/misuse/test_support.hpp"
+#include "tests/train/test_support.hpp"
 
 namespace heddle::misuse {
 namespace {

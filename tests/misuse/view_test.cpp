@@ -7,7 +7,7 @@
 
 #include "ggml-backend-impl.h"
 #include "gguf.h"
-#include "support.hpp"
+#include "test_support.hpp"
 
 namespace heddle::misuse {
 namespace {

@@ -71,9 +71,10 @@ class ABrokenRule(unittest.TestCase):
         copy = cls.copy = Copy()
         cls.upward = copy.append("src/core/context.cpp", '#include "sched/scheduler.hpp"\n')
         cls.across = copy.append("src/backends/blas/device.cpp", '#include "backends/cpu/plan.hpp"\n')
-        cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_data.hpp"\n')
+        cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_support.hpp"\n')
         copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n#include "runtime/buffer.hpp"\n')
         copy.append("src/stray/stray.cpp", "int stray;\n")
+        copy.append("src/quant/rig.hpp", "#include <gmock/gmock.h>\n")
         copy.append("src/backends/newcomer/CMakeLists.txt", "heddle_c_library(ggml-newcomer SOURCES device.cpp)\n")
         cls.no_folder = copy.append("src/backends/list.txt",
                                     "absent | found | ggml_backend_absent_reg | - | - | no | luck | nothing\n")
@@ -121,6 +122,9 @@ class ABrokenRule(unittest.TestCase):
 
     def test_of_layers_is_told_for_an_include_of_test_code(self):
         self.told("src/quant/simple.cpp", self.for_tests, "layers", "which is for tests")
+
+    def test_of_layers_is_told_for_test_code_of_another_name(self):
+        self.told("src/quant/rig.hpp", 1, "layers", "includes GoogleTest", "test_support.hpp")
 
     def test_of_layers_is_told_for_a_backend_without_a_row(self):
         self.told("src/backends/newcomer/device.cpp", 2, "layers", "src/runtime/buffer.hpp")

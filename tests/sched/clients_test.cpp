@@ -8,7 +8,7 @@
 #include <set>
 
 #include "ggml-backend-impl.h"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

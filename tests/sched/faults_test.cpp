@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/buffer_count.hpp"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -1,7 +1,7 @@
 // Training of a model that is simple enough to count along.
 #include <cmath>
 
-#include "opt_rig.hpp"
+#include "test_support.hpp"
 
 namespace heddle::test {
 namespace {

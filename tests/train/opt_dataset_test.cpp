@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "opt_rig.hpp"
+#include "test_support.hpp"
 
 namespace heddle::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "opt_rig.hpp"
+#include "test_support.hpp"
 
 namespace heddle::test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/graph.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-cpu.h"
 #include "heddle/heddle.h"
 

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/hbm_buffer.hpp"
 #include "backends/cpu/isa.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-cpu.h"
 #include "heddle/cpu.h"
 #include "heddle/heddle.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle::cpu {
 namespace {

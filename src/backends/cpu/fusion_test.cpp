@@ -9,7 +9,7 @@
 
 #include "backends/cpu/execute.hpp"
 #include "backends/cpu/topology.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "heddle/cpu.h"

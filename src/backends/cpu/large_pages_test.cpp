@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/repack/buffer_type.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-alloc.h"
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"

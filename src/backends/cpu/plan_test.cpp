@@ -8,7 +8,7 @@
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/stream.hpp"
 #include "backends/cpu/topology.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ggml-backend.h"
 #include "ops/check.hpp"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/cuda/client_model.hpp"
+#include "backends/cuda/client_test_support.hpp"
 #include "heddle/sched.h"
 
 namespace heddle::cuda {

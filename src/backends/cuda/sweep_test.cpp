@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "backends/cuda/client_model.hpp"
+#include "backends/cuda/client_test_support.hpp"
 #include "backends/cuda/driver.hpp"
 
 namespace heddle::cuda {

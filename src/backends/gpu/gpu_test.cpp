@@ -13,7 +13,7 @@
 #include "backends/gpu/kernel_table.hpp"
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 
 namespace heddle::gpu {
 namespace {

@@ -1,7 +1,7 @@
 // A device of the driver that computes on the CPU, which every machine with Mesa has: life, order,
 // limits and failures. Numbers are compared by `heddle verify`.
 
-#include "backends/vulkan/test_bench.hpp"
+#include "backends/vulkan/test_support.hpp"
 
 namespace heddle::vulkan {
 namespace {

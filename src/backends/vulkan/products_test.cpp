@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "backends/vulkan/test_bench.hpp"
+#include "backends/vulkan/test_support.hpp"
 
 namespace heddle::vulkan {
 namespace {

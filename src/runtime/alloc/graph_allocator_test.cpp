@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/alloc/sample_graphs.hpp"
-#include "runtime/fake_device.hpp"
+#include "runtime/alloc/test_support.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/alloc/sample_graphs.hpp"
+#include "runtime/alloc/test_support.hpp"
 #include "runtime/buffer_type.hpp"
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle::alloc {
 namespace {

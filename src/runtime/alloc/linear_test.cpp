@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/fake_device.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "runtime/alloc/lifetimes.hpp"
-#include "runtime/alloc/sample_graphs.hpp"
+#include "runtime/alloc/test_support.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/host_buffer.hpp"
 

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ops/sample_fusions.hpp"
+#include "ops/fusion_test_support.hpp"
 #include "runtime/alloc/blocked_groups.hpp"
 #include "runtime/alloc/graph_allocator.hpp"
-#include "runtime/alloc/sample_graphs.hpp"
-#include "runtime/fake_device.hpp"
+#include "runtime/alloc/test_support.hpp"
 #include "runtime/host_buffer.hpp"
+#include "runtime/test_support.hpp"
 
 namespace heddle::alloc {
 namespace {

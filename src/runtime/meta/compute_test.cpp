@@ -1,6 +1,6 @@
 // Graphs on joined devices: every rule gives what the CPU gives, or says why it cannot.
 
-#include "runtime/meta/test_rig.hpp"
+#include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {
 namespace {

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <thread>
 
-#include "runtime/meta/test_rig.hpp"
+#include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {
 namespace {

@@ -3,7 +3,7 @@
 #include "runtime/meta/split.hpp"
 
 #include "runtime/meta/layout.hpp"
-#include "runtime/meta/test_rig.hpp"
+#include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {
 namespace {

@@ -1,7 +1,7 @@
 #include "sched/plan/constant_cache.hpp"
 
 #include "runtime/transfer.hpp"
-#include "sched/plan/plan_fixture.hpp"
+#include "sched/plan/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

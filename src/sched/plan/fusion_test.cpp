@@ -1,6 +1,6 @@
-#include "ops/sample_fusions.hpp"
+#include "ops/fusion_test_support.hpp"
 #include "runtime/alloc/blocked_groups.hpp"
-#include "sched/plan/plan_fixture.hpp"
+#include "sched/plan/test_support.hpp"
 
 namespace heddle::sched::test {
 namespace {

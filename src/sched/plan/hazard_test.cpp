@@ -3,7 +3,7 @@
 #include <random>
 
 #include "runtime/device.hpp"
-#include "sched/plan/plan_fixture.hpp"
+#include "sched/plan/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -1,6 +1,6 @@
 #include "sched/plan/plan.hpp"
 
-#include "sched/plan/plan_fixture.hpp"
+#include "sched/plan/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "sched/submit/submit_test_rig.hpp"
+#include "sched/submit/test_support.hpp"
 
 namespace heddle::sched {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "model/described_tokenizer.hpp"
+#include "model/test_support.hpp"
 
 namespace heddle::tool {
 namespace {

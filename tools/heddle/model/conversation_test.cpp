@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/described_tokenizer.hpp"
+#include "model/test_support.hpp"
 
 namespace heddle::tool {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "model/chat.hpp"
-#include "model/described_tokenizer.hpp"
+#include "model/test_support.hpp"
 
 /// Tokenizers of small files whose every piece is known.
 namespace heddle::tool {

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/kernels/test_support.hpp"
 #include "ggml-common.h"
-#include "quant/test_data.hpp"
+#include "quant/test_support.hpp"
 
 namespace heddle::cpu {
 namespace {

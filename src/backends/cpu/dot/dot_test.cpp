@@ -6,7 +6,7 @@
 
 #include "backends/cpu/kernels/test_support.hpp"
 #include "backends/cpu/type_traits.hpp"
-#include "quant/test_data.hpp"
+#include "quant/test_support.hpp"
 
 namespace heddle::cpu {
 namespace {

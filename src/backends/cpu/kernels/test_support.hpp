@@ -15,7 +15,7 @@
 #include "backends/cpu/isa.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "core/half.hpp"
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ops/build.hpp"
 #include "quant/codec.hpp"
 

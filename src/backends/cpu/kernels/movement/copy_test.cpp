@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "backends/cpu/dot/convert.hpp"
-#include "backends/cpu/kernels/movement/fresh_runs.hpp"
+#include "backends/cpu/kernels/movement/test_support.hpp"
 #include "ops/copy_builders.hpp"
 
 namespace heddle::cpu {

@@ -1,4 +1,4 @@
-#include "backends/cpu/kernels/movement/fresh_runs.hpp"
+#include "backends/cpu/kernels/movement/test_support.hpp"
 #include "ops/acc_set.hpp"
 #include "ops/concat.hpp"
 #include "ops/pad.hpp"

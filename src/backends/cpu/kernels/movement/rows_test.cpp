@@ -1,6 +1,6 @@
 #include "ops/rows.hpp"
 
-#include "backends/cpu/kernels/movement/fresh_runs.hpp"
+#include "backends/cpu/kernels/movement/test_support.hpp"
 
 namespace heddle::cpu {
 namespace {

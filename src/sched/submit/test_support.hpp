@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sched/submit/submit.hpp"
-#include "sched/test_rig.hpp"
+#include "sched/test_support.hpp"
 
 /// What tests of the submitter share.
 namespace heddle::sched {

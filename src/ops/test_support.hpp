@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/test_context.hpp"
+#include "core/test_support.hpp"
 #include "ops/build.hpp"
 
 namespace heddle {

@@ -5,7 +5,7 @@
 
 #include "sched/plan/hazard.hpp"
 #include "sched/plan/plan.hpp"
-#include "sched/stage_fixture.hpp"
+#include "sched/stage_test_support.hpp"
 
 /// For tests: graphs brought up to a program.
 namespace heddle::sched::test {

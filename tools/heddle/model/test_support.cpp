@@ -1,4 +1,4 @@
-#include "model/described_tokenizer.hpp"
+#include "model/test_support.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
