@@ -1,11 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ggml-cpp.h"
+#include "gguf.h"
 #include "model_test.hpp"
 
-/// How well models predict texts.
+/// Commands that read long texts: how well a model predicts one, and which weights matter for it.
 namespace heddle::cli_test {
 namespace {
 
@@ -57,7 +60,76 @@ TEST_F(Perplexity, PerplexityIsTheSameHoweverTheTextIsRead) {
     EXPECT_THAT(piped.out, testing::ContainsRegex("^perplexity [0-9.]+ ± [0-9.]+: [0-9]+ tokens"));
     const Outcome brief = heddle({"perplexity", model_, "-"}, "");
     EXPECT_EQ(brief.status, 1);
-    EXPECT_THAT(brief.err, HasSubstr("tokens; at least 4 are needed"));
+    EXPECT_THAT(brief.err,
+                HasSubstr("at least 4 tokens are needed; the text has 1, the context room for 64"));
+}
+
+/// Sums of squares of one weight, by column, over the number of tokens.
+class Importance : public ModelTest {
+protected:
+    std::vector<float> of(const std::string& weight, const Words& more = {}) const {
+        const std::string file = path("importance.gguf");
+        Words words{"imatrix", model_, path("text"), file};
+        words.insert(words.end(), more.begin(), more.end());
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        EXPECT_THAT(outcome.out, HasSubstr("importance.gguf: importance of 15 weights from "));
+        ggml_context* tensors = nullptr;
+        const gguf_context_ptr read(
+            gguf_init_from_file(file.c_str(), {.no_alloc = false, .ctx = &tensors}));
+        const ggml_context_ptr owner(tensors);
+        const ggml_tensor* sums = ggml_get_tensor(tensors, (weight + ".in_sum2").c_str());
+        const ggml_tensor* counts = ggml_get_tensor(tensors, (weight + ".counts").c_str());
+        if (sums == nullptr || counts == nullptr) {
+            ADD_FAILURE() << weight << " is not there";
+            return {};
+        }
+        std::vector<float> mean;
+        for (std::int64_t i = 0; i < sums->ne[0]; ++i) {
+            mean.push_back(static_cast<const float*>(sums->data)[i] /
+                           *static_cast<const float*>(counts->data));
+        }
+        return mean;
+    }
+};
+
+TEST_F(Importance, IsTheMeanSquareOfWhatAWeightIsMultipliedWith) {
+    write_content(path("text"), std::string(500, 'x'));
+    const auto query = of("blk.0.attn_q.weight");
+    ASSERT_EQ(query.size(), static_cast<std::size_t>(SmallModel::kWidth));
+    EXPECT_EQ(query, of("blk.0.attn_k.weight")) << "both are multiplied with the same";
+    // What goes in is a norm: its mean square is 1, but for the norm's own weights, which are 1.
+    double sum = 0;
+    for (const float each : query) sum += each;
+    EXPECT_NEAR(sum / SmallModel::kWidth, 1, 0.01);
+    const auto batches = of("blk.1.ffn_down.weight", {"--batch", "7"});
+    const auto whole = of("blk.1.ffn_down.weight");
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        EXPECT_NEAR(batches[i], whole[i], 1e-3f * std::abs(whole[i]) + 1e-9f) << i;
+    }
+    write_content(path("text"), std::string(500, 'y'));
+    EXPECT_NE(of("blk.0.attn_q.weight"), query) << "another text, other weights";
+}
+
+TEST_F(ShippedModelTest, ImportanceMakesTheSmallestTypesPossibleAndOthersBetter) {
+    const Directory directory;
+    const std::string text = HEDDLE_SHIPPED "/../docs/heddle.md",
+                      weights = directory.path("importance.gguf");
+    ASSERT_EQ(heddle({"imatrix", kTales, text, weights}).status, 0);
+    const auto perplexity = [&](const char* type, const Words& more) {
+        const std::string smaller = directory.path("smaller.gguf");
+        Words words{"quantize", kTales, smaller, type};
+        words.insert(words.end(), more.begin(), more.end());
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(heddle({"perplexity", smaller, text, "--json"}).out)["perplexity"]
+            .get<double>();
+    };
+    EXPECT_LT(perplexity("Q2_K", {"--imatrix", weights}), perplexity("Q2_K", {}));
+    EXPECT_GT(perplexity("IQ2_XXS", {"--imatrix", weights}), 1);
+    const Outcome refused = heddle({"imatrix", kTales, text, "/no/such/folder/file"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("/no/such/folder/file: cannot be written"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ import sys
 
 from help_promises import ADDS, PROMISES, TALE
 
-OPTION = re.compile(r"^ +(?:(-[A-Za-z]), )?(?:(--[a-z][a-z-]*)|(-[A-Za-z])\b)")
+OPTION = re.compile(r"^ {2}(?: {4})?(?:(-[A-Za-z]), )?(?:(--[a-z][a-z-]*)|(-[A-Za-z])\b)")
 TEMPLATE = "{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}"
 
 

@@ -248,6 +248,19 @@ PERPLEXITY_OPTIONS = {
     "--json": Promise(PERPLEXITY, gives(lambda all: all["tokens"] > 100 and all["standard_error"] > 0)),
 }
 
+IMATRIX = ["imatrix", "MODEL", "TEXT", "importance.gguf"]
+IMATRIX_OPTIONS = {
+    "-c": Promise([*IMATRIX, "-c", "32"], says("windows of 32 tokens")),
+    "-d": Promise([*IMATRIX, "-d", "sim"], says("importance of 57 weights")),
+    "--budget": Promise([*IMATRIX, "-d", "sim", "--budget", "SIM0=1K"], says("raise it, lower --context or --batch"), status=1),
+    "--policy": refused([*IMATRIX, "--policy", "luck"], "rules"),
+    "-t": refused([*IMATRIX, "-t", "0"], "--threads: '0' is not a whole number from 1 to 4096"),
+    "--isa": Promise([*IMATRIX, "--isa", "ABACUS"], says("ABACUS.*EMU128|ABACUS.*AVX"), status=1),
+    "--mapped": Promise([*IMATRIX, "--mapped"], says("importance of 57 weights")),
+    "--no-fusion": Promise([*IMATRIX, "--no-fusion"], says("importance of 57 weights")),
+    "--batch": Promise([*IMATRIX, "--batch", "50"], says("importance of 57 weights")),
+}
+
 QUANTIZE = ["quantize", "MODEL", "out.gguf"]
 OTHERS = {
     "devices": {
@@ -297,6 +310,7 @@ PROMISES = {
     ("run",): RUN,
     ("explain",): EXPLAIN_OPTIONS,
     ("perplexity",): PERPLEXITY_OPTIONS,
+    ("imatrix",): IMATRIX_OPTIONS,
     ("verify",): VERIFY,
     ("bench",): {},
     **{("bench", name): entries for name, entries in BENCH.items()},

@@ -15,6 +15,7 @@ void add_completion(CLI::App& app, int& status);
 void add_conform(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
+void add_imatrix(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);
 void add_launch(CLI::App& app, int& status);
 void add_perplexity(CLI::App& app, int& status);

@@ -154,6 +154,7 @@ int run_program(int argc, char** argv) {
     add_devices(app, status);
     add_inspect(app, status);
     add_quantize(app, status);
+    add_imatrix(app, status);
     add_perplexity(app, status);
     add_bench(app, status);
     add_verify(app, status);
