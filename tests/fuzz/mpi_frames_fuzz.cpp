@@ -1,9 +1,10 @@
 // Hostile messages of other ranks, on both sides: headers, batches, who a worker says it is, parts
-// of tensors, samples of files, outcomes and spans. Whatever the bytes are, they are refused or
-// understood.
+// of tensors and their contents, samples of files, outcomes and spans. Whatever the bytes are, they
+// are refused or understood.
 #include <algorithm>
 
 #include "backends/mpi/file_samples.hpp"
+#include "backends/mpi/packing.hpp"
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/protocol.hpp"
 #include "mpi_fuzz.hpp"
@@ -80,6 +81,20 @@ void try_pieces(ByteView bytes) {
     }
 }
 
+void try_content(ByteView bytes) {
+    ByteReader in(bytes);
+    const std::size_t size = in.get<std::uint64_t>();
+    const auto content = Unpacked::get(in, size);
+    if (!content) return;
+    require(content->view().size() == size, "contents of another size");
+    ByteWriter out;
+    put_packed(out, content->view());
+    require(out.size() <= size + 1, "packed contents are longer");
+    ByteReader again(out.view());
+    const auto same = Unpacked::get(again, size);
+    require(same && std::ranges::equal(same->view(), content->view()), "contents change");
+}
+
 void try_samples(ByteView bytes) {
     ByteReader in(bytes);
     const auto samples = get_samples(in);
@@ -104,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ByteView all(reinterpret_cast<const std::byte*>(data), size);
     if (all.empty()) return 0;
     const ByteView rest = all.subspan(1);
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
         case 0:
             try_message(rest);
             break;
@@ -122,6 +137,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             break;
         case 5:
             try_spans(rest);
+            break;
+        case 6:
+            try_content(rest);
             break;
         default: {
             ByteReader in(rest);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/mpi/codec.hpp"
+#include "backends/mpi/delta.hpp"
 #include "backends/mpi/protocol.hpp"
 #include "mpi_fuzz.hpp"
 
@@ -84,6 +85,20 @@ void try_graph(ByteView bytes) {
     for (const std::uint32_t node : graph->nodes) require(node < all.size(), "a node is none");
 }
 
+/// What differs from a graph that the worker has; and what was understood can be said again.
+void try_delta(ByteView base, ByteView bytes) {
+    ByteReader in(bytes);
+    const auto next = apply_delta(base, in);
+    if (!next) return;
+    require(next->size() == base.size(), "a graph of another length");
+    ByteWriter out;
+    put_delta(out, base, *next);
+    ByteReader again(out.view());
+    const auto same = apply_delta(base, again);
+    require(same && *same == *next, "a change changes on its way");
+    try_graph(*next);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -95,10 +110,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(is_valid, "the example is no graph");
     const ByteView all(reinterpret_cast<const std::byte*>(data), size);
     if (all.empty()) return 0;
-    if (data[0] % 2 == 0) {
-        try_graph(all.subspan(1));
+    const ByteView rest = all.subspan(1);
+    if (data[0] % 3 == 0) {
+        try_graph(rest);
+    } else if (data[0] % 3 == 1) {
+        try_graph(fuzz::edited(valid, rest));
     } else {
-        try_graph(fuzz::edited(valid, all.subspan(1)));
+        try_delta(valid, rest);
     }
     return 0;
 }
