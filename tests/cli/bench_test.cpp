@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -204,6 +205,24 @@ TEST_F(Bench, OpsDrawTheRoofline) {
     EXPECT_THAT(page, HasSubstr(picture.substr(0, picture.size() - 1)));
     EXPECT_THAT(page, HasSubstr("<td class=\"text\">MUL_MAT</td>"));
     EXPECT_EQ(page.find("http://", page.find("viewBox")), std::string::npos) << "needs others";
+}
+
+/// Names of ops with their shapes are of any length; none is cut off at the edge of the picture.
+TEST_F(Bench, TheListBesideTheRooflineIsAsWideAsItsNames) {
+    printed({"ops", "FLASH_ATTN_EXT", "--quick", "-t", "1", "--svg", path("wide.svg")});
+    const std::string picture = content_of(path("wide.svg"));
+    std::smatch size;
+    ASSERT_TRUE(std::regex_search(picture, size, std::regex("viewBox=\"0 0 ([0-9]+) ")));
+    const std::regex entry("<text class=\"entry\" x=\"([0-9.]+)\"[^>]*>([^<]*)<");
+    int count = 0;
+    for (std::sregex_iterator at(picture.begin(), picture.end(), entry), end; at != end; ++at) {
+        constexpr double kCharacter = 6.5;  // at 11 pixels, in the mean
+        const double right =
+            std::stod((*at)[1]) + kCharacter * static_cast<double>((*at)[2].length());
+        EXPECT_LT(right, std::stod(size[1])) << (*at)[2];
+        ++count;
+    }
+    EXPECT_GT(count, 5) << picture.substr(0, 500);
 }
 
 TEST_F(Bench, ModelOfAFile) {

@@ -21,6 +21,7 @@ namespace heddle::cli_test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
@@ -179,6 +180,22 @@ TEST_F(Options, InspectShowsLongValuesInFull) {
     EXPECT_EQ(whole, printed({"inspect", "-v", kTales}));
 }
 
+/// Files list them as they like; JSON keeps their order.
+TEST_F(Options, InspectShowsBlocksInTheOrderOfTheirNumbers) {
+    const ggml_context_ptr context(
+        ggml_init({.mem_size = 1 << 16, .mem_buffer = nullptr, .no_alloc = false}));
+    const gguf_context_ptr file(gguf_init_empty());
+    for (const char* name : {"blk.10.attn_q.weight", "blk.2.attn_q.weight", "output.weight"}) {
+        ggml_tensor* const weight = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 4);
+        gguf_add_tensor(file.get(), ggml_set_name(weight, name));
+    }
+    const std::string path = directory_.path("blocks.gguf");
+    ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), false));
+    EXPECT_THAT(printed({"inspect", path}),
+                testing::ContainsRegex("output.weight.*\nblk.2.attn_q.*\nblk.10.attn_q"));
+    EXPECT_EQ(parsed({"inspect", path})["tensors"][0]["name"], "blk.10.attn_q.weight");
+}
+
 /// Eight layers of three weights, an embedding and an output; rows of 256 numbers.
 void write_weights(const std::string& path) {
     const ggml_context_ptr context(
@@ -327,6 +344,19 @@ TEST_F(Options, VerifyShowsAsManyNodesAsAskedFor) {
                 HasSubstr("nodes compared on "));
     EXPECT_THAT(refusal({"verify", model_, "--on", "sim", "--worst", "-2"}),
                 HasSubstr("--worst: '-2' is not a whole number from 0 to "));
+}
+
+TEST_F(Options, VerifyTakesTheFileOfAPlugin) {
+    const json plugins = parsed({"devices"})["plugins"];
+    std::string sim;
+    for (const json& each : plugins) {
+        if (each["name"] == "sim") sim = each["path"];
+    }
+    if (sim.empty()) GTEST_SKIP() << "the plug-in sim is not built";
+    EXPECT_THAT(printed({"verify", "-d", sim, "--op", "ADD", "--cases", "1"}),
+                AllOf(HasSubstr("SIM0"), HasSubstr(" passed, 0 failed")));
+    EXPECT_THAT(refusal({"verify", "-d", "/nowhere/libggml-loom.so"}),
+                HasSubstr("libggml-loom.so"));
 }
 
 // ---- other machines ----------------------------------------------------------------------------

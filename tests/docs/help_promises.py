@@ -20,7 +20,7 @@ COMPARE = ["bench", "compare", "--quick", "-t", "1", "--against", "CPU"]
 # Options to whose sentence a command may add something of its own, and why. All others say the same in all commands.
 ADDS = {
     "--batch": ("Tokens of a prompt to read at a time", "what depends on it differs"),
-    "--device": ("Devices to use, such as CUDA0,CUDA1 or CPU", "some commands take one only"),
+    "--device": ("Devices to use, such as CUDA0,CUDA1 or CPU", "bench ops takes one only, verify also files"),
     "--html": ("Write an HTML page", "what is on it"),
     "--isa": ("Instruction set of the processor's kernels, such as AVX2", "verify tries all of them"),
     "--prompt": ("Prompt for the model", "there are other ways to give it in run, and verify takes several"),

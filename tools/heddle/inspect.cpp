@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <vector>
 
 #include "commands.hpp"
 #include "console.hpp"
@@ -97,6 +100,12 @@ std::string shape_text(const ggml_tensor& tensor) {
 }
 
 /// Calls `body` for each tensor, in the order of the file.
+/// "blk.10.attn_q.weight" is of block 10; what is of none comes before.
+long block_of(const std::string& name) {
+    constexpr std::string_view kBlock = "blk.";
+    return name.starts_with(kBlock) ? std::strtol(name.c_str() + kBlock.size(), nullptr, 10) : -1;
+}
+
 template <class Body>
 void for_each_tensor(const ModelFile& file, const Body& body) {
     for (std::int64_t i = 0; i < file.tensor_count(); ++i) {
@@ -138,8 +147,14 @@ void print_tables(const ModelFile& file, bool all) {
     std::map<std::string, std::pair<std::size_t, std::size_t>> by_type;  // tensors, bytes
     std::size_t bytes = 0;
     std::int64_t elements = 0;
+    // Files may have block 10 before block 2.
+    std::vector<const ggml_tensor*> ordered;
+    for_each_tensor(file,
+                    [&](std::int64_t, const ggml_tensor& tensor) { ordered.push_back(&tensor); });
+    std::ranges::stable_sort(ordered, {}, [](const ggml_tensor* t) { return block_of(t->name); });
     Table tensors({"tensor", "type", "shape", "size"});
-    for_each_tensor(file, [&](std::int64_t, const ggml_tensor& tensor) {
+    for (const ggml_tensor* each : ordered) {
+        const ggml_tensor& tensor = *each;
         const std::size_t size = ggml_nbytes(&tensor);
         tensors.add(
             {tensor.name, ggml_type_name(tensor.type), shape_text(tensor), bytes_text(size)});
@@ -148,7 +163,7 @@ void print_tables(const ModelFile& file, bool all) {
         sum += size;
         bytes += size;
         elements += ggml_nelements(&tensor);
-    });
+    }
     print("\n");
     tensors.print();
     print("\nGGUF version {}, {} tensors, {:.2f} M parameters, {}:", gguf_get_version(file.c()),

@@ -206,18 +206,34 @@ void add_isolation_options(CLI::App& command, Options& options) {
     options.worker.add_options(command);
 }
 
+/// All devices that lists name; a file of a plug-in stands for its devices.
+Result<std::vector<std::string>> named_devices(const std::vector<std::string>& lists) {
+    std::vector<std::string> devices;
+    for (const std::string& list : lists) {
+        const auto names = device_names(list);
+        if (names.empty()) return invalid("--device '", list, "': names no device");
+        for (const std::string& name : names) {
+            if (!name.ends_with(".so")) {
+                devices.push_back(name);
+                continue;
+            }
+            const ggml_backend_reg_t plugin = ggml_backend_load(name.c_str());
+            if (plugin == nullptr) return failure(Errc::not_found, heddle_last_error());
+            for (std::size_t i = 0; i < ggml_backend_reg_dev_count(plugin); ++i) {
+                devices.emplace_back(ggml_backend_dev_name(ggml_backend_reg_dev_get(plugin, i)));
+            }
+        }
+    }
+    if (devices.empty()) devices.emplace_back("CPU");
+    return devices;
+}
+
 Result<bool> run(Options& options) {
     const bool is_worker = !options.worker.device.empty();
     if (is_worker) become_child();
     ggml_backend_load_all();
     options.model.json = options.json;
-    std::vector<std::string> devices;
-    for (const std::string& list : options.devices) {
-        const auto names = device_names(list);
-        if (names.empty()) return invalid("--device '", list, "': names no device");
-        devices.insert(devices.end(), names.begin(), names.end());
-    }
-    options.devices = devices.empty() ? std::vector<std::string>{"CPU"} : devices;
+    HEDDLE_TRY_ASSIGN(options.devices, named_devices(options.devices));
     if (options.model.model.empty()) {
         if (is_worker) serve_cases(options.cases, options.worker);
         return verify(options);
@@ -236,7 +252,8 @@ void add_verify(CLI::App& app, int& status) {
     CLI::App* command =
         app.add_subcommand("verify", "Compare what devices compute with known results");
     add_case_options(*command, options->cases);
-    add_shared(*command, shared::kDevice, options->devices)->default_str("CPU");
+    add_shared(*command, shared::kDevice, options->devices, "; or files of plug-ins")
+        ->default_str("CPU");
     add_isolation_options(*command, *options);
     command->option_defaults()->group("Output");
     add_shared_flag(*command, shared::kVerbose, options->verbose,

@@ -12,7 +12,7 @@ namespace {
 
 // Units are pixels. The list of points stands to the right of the plot.
 constexpr double kLeft = 70, kTop = 54, kWidth = 720, kHeight = 460;
-constexpr double kListLeft = kLeft + kWidth + 34, kListWidth = 350, kLine = 16;
+constexpr double kListLeft = kLeft + kWidth + 34, kEntryLeft = kListLeft + 26, kLine = 16;
 
 struct Place {
     double x, y;
@@ -38,7 +38,7 @@ public:
     std::string draw() {
         const double list = kTop + 20 + kLine * static_cast<double>(data_.points.size());
         const double height = std::max(kTop + kHeight + 64, list + 20);
-        const double width = kListLeft + (data_.points.empty() ? 0 : kListWidth);
+        const double width = data_.points.empty() ? kListLeft : kEntryLeft + widest_entry();
         out_ = fmt::format(
             R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}">)"
             "\n{2}\n",
@@ -56,6 +56,13 @@ public:
     }
 
 private:
+    double widest_entry() const {
+        constexpr double kCharacter = 7;  // of the font for entries; most are narrower
+        std::size_t longest = 40;
+        for (const auto& point : data_.points) longest = std::max(longest, point.label.size());
+        return kCharacter * static_cast<double>(longest + 1);
+    }
+
     Axis axis_of_intensity() const {
         double least = 0.1, most = 100;
         for (const auto& point : data_.points) {
@@ -154,7 +161,7 @@ private:
                 color, kListLeft - 4, list_y - 4);
             text(label.x, label.y + 3.5, "number", std::to_string(number), "middle");
             text(kListLeft + 18, list_y, "number", std::to_string(number), "end");
-            text(kListLeft + 26, list_y, "entry", point.label);
+            text(kEntryLeft, list_y, "entry", point.label);
             list_y += kLine;
         }
     }
