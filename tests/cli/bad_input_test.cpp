@@ -155,7 +155,7 @@ TEST_F(BadInput, BadBudget) {
         };
         refuses(with("SIM0=4K"), "the budget of SIM0 is 4096 bytes");
         refuses(with("SIM0=much"), "'much' is not a number of bytes");
-        refuses(with("SIM0"), "should look like SIM0=512M");
+        refuses(with("SIM0"), "give a device and a size, such as CUDA0=2G");
         refuses(with("LOOM7=1G"), "no device is called 'LOOM7'");
         refuses(with("CPU=1G"), "no layers are placed on CPU");
     }

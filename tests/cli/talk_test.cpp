@@ -121,7 +121,7 @@ TEST_F(Talk, OneCtrlCAtThePromptDropsTheLineOnly) {
         session.type("half a li");
         ASSERT_TRUE(session.sees("half a li"));
         session.press_ctrl_c();
-        ASSERT_TRUE(session.sees("[Ctrl-C once more leaves]"));
+        ASSERT_TRUE(session.sees("[press Ctrl-C again to leave]"));
         ASSERT_TRUE(session.sees("> "));
         session.type("/system\r");
         ASSERT_TRUE(session.sees("[system message: none]")) << "nothing is left of the line";
@@ -132,7 +132,8 @@ TEST_F(Talk, OneCtrlCAtThePromptDropsTheLineOnly) {
         session.type("\"\"\"one\r");
         ASSERT_TRUE(session.sees(". "));
         session.press_ctrl_c();
-        ASSERT_TRUE(session.sees("[Ctrl-C once more leaves]")) << "the line before was one between";
+        ASSERT_TRUE(session.sees("[press Ctrl-C again to leave]"))
+            << "the line before was one between";
         ASSERT_TRUE(session.sees("> ")) << "a message of several lines is dropped as a whole";
         session.press_ctrl_c();
         EXPECT_EQ(session.status(), 0) << terminal;
@@ -176,7 +177,7 @@ TEST_F(Talk, ConversationsAreSavedAndGoOn) {
     const std::size_t half = anew.out.size() / 2;
     EXPECT_EQ(anew.out.substr(0, half), anew.out.substr(half));
     EXPECT_THAT(heddle(words, "/load " + directory_.path("no") + "\n").err,
-                HasSubstr("cannot be read"));
+                HasSubstr("no: cannot be opened: "));
     write_content(file, R"({"messages": [{"role": "king"}]})");
     EXPECT_THAT(heddle(words, "/load " + file + "\n").err, HasSubstr("message 1 has no role"));
     write_content(file, "{");
@@ -259,6 +260,22 @@ TEST_F(Talk, TheSeedIsAnotherOneEachTimeAndShown) {
     // Nothing is drawn by lot without temperature.
     EXPECT_THAT(heddle({"run", model_, "-p", "a", "-n", "2", "--temperature", "0"}).err,
                 Not(HasSubstr("seed")));
+}
+
+TEST_F(Talk, WhatCannotBeLoadedIsASentenceAndTheConversationGoesOn) {
+    write_content(directory_.path("other"), "[1, 2]");
+    const std::string lines = "/load /nowhere\n/load /dev/zero\n/load " + directory_.path("other") +
+                              "\n/load " + directory_.path("") + "\nhello\n";
+    const Outcome outcome =
+        heddle({"run", chat_model_, "-i", "-n", "2", "--temperature", "0"}, lines);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    for (const char* says :
+         {"/nowhere: cannot be opened: No such file or directory\n",
+          "/dev/zero: is longer than 64.0 MiB, the most that is read\n",
+          "other: is not a conversation that /save wrote\n", "cannot be read: Is a directory\n"}) {
+        EXPECT_THAT(outcome.err, HasSubstr(says));
+    }
+    EXPECT_THAT(outcome.out, Not(testing::IsEmpty())) << "the last line is answered";
 }
 
 }  // namespace

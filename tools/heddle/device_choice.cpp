@@ -45,7 +45,7 @@ Result<> take_named(const std::string& name, DeviceChoice& choice) {
 Result<> set_budget(const std::string& text, DeviceChoice& choice) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos) {
-        return invalid("--budget ", text, ": should look like SIM0=512M");
+        return invalid("--budget ", text, ": give a device and a size, such as CUDA0=2G");
     }
     HEDDLE_TRY_ASSIGN(const std::size_t bytes, parse_bytes(text.substr(equals + 1)));
     const std::string name = text.substr(0, equals);

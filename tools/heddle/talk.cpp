@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "console.hpp"
 #include "interrupt.hpp"
 #include "json_text.hpp"
 #include "nearest.hpp"
 #include "outcome.hpp"
+#include "text_input.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -45,9 +44,7 @@ std::string trimmed(std::string_view text) {
 
 Result<std::vector<ChatMessage>> messages_of(const std::string& path) {
     using Role = ChatMessage::Role;
-    std::ifstream in(path, std::ios::binary);
-    const std::string content{std::istreambuf_iterator<char>(in), {}};
-    if (!in.is_open() || in.bad()) return failure(Errc::io, path, ": cannot be read");
+    HEDDLE_TRY_ASSIGN(const std::string content, content_of(path));
     const auto json = nlohmann::json::parse(content, nullptr, false);
     const auto list = json.is_object() ? json.find("messages") : json.end();
     if (list == json.end() || !list->is_array()) {
@@ -134,7 +131,7 @@ std::optional<std::string> Talk::read_message(LineReader& reader) {
 bool Talk::stays() {
     if (!take_interrupt() || !at_terminal() || was_interrupted_) return false;
     was_interrupted_ = true;
-    print_note("[Ctrl-C once more leaves]");
+    print_note("[press Ctrl-C again to leave]");
     return true;
 }
 

@@ -30,7 +30,10 @@ Result<std::string> all_of(std::FILE* in, const std::string& name) {
 }  // namespace
 
 Result<std::string> text_of(const std::string& path) {
-    if (path == "-") return all_of(stdin, "standard input");
+    return path == "-" ? all_of(stdin, "standard input") : content_of(path);
+}
+
+Result<std::string> content_of(const std::string& path) {
     const std::unique_ptr<std::FILE, decltype(&std::fclose)> in(std::fopen(path.c_str(), "rbe"),
                                                                 std::fclose);
     if (!in) return failure(Errc::io, path, ": cannot be opened: ", std::strerror(errno));

@@ -6,8 +6,11 @@
 
 namespace heddle::tool {
 
-/// All of a text file, or with "-" of standard input, without the end of its last line, which
-/// editors and `echo` add.
+/// All of a text file, without the end of its last line, which editors and `echo` add. Files that
+/// are longer than any text, or never end, are refused.
+Result<std::string> content_of(const std::string& path);
+
+/// The same; "-" is standard input.
 Result<std::string> text_of(const std::string& path);
 
 }  // namespace heddle::tool
