@@ -153,7 +153,7 @@ TEST_F(BadInput, BadBudget) {
             words.insert(words.end(), {"-d", "sim:devices=1", "--budget", budget});
             return words;
         };
-        refuses(with("SIM0=4K"), "the budget of SIM0 is 4096 bytes");
+        refuses(with("SIM0=4K"), "the budget of SIM0 is 4.0 KiB");
         refuses(with("SIM0=much"), "'much' is not a number of bytes");
         refuses(with("SIM0"), "give a device and a size, such as CUDA0=2G");
         refuses(with("LOOM7=1G"), "no device is called 'LOOM7'");

@@ -168,7 +168,7 @@ TEST_F(Options, ExplainTakesAShapeInsteadOfAFile) {
     EXPECT_THAT(refusal({"explain", "--shape", "8B", "--run"}), HasSubstr("--run"));
     EXPECT_THAT(refusal({"explain"}), HasSubstr("model or --shape is required"));
     EXPECT_THAT(refusal({"bench", "model", "--shape", "70B", "--type", "F16"}),
-                HasSubstr("MiB of memory are free"));
+                HasSubstr("GiB of memory are free"));
 }
 
 // ---- inspect and quantize ----------------------------------------------------------------------

@@ -140,6 +140,19 @@ TEST_F(Talk, OneCtrlCAtThePromptDropsTheLineOnly) {
     }
 }
 
+/// While the model is loaded, or answers, the terminal is not yet in its mode for editing.
+TEST_F(Talk, CtrlDCountsHoweverEarlyItComes) {
+    Session early(talking(chat_model_));
+    early.press_ctrl_d();
+    EXPECT_EQ(early.status(), 0);
+    Session later(talking(chat_model_));
+    ASSERT_TRUE(later.sees("> "));
+    later.type("hello\r");
+    later.press_ctrl_d();
+    EXPECT_EQ(later.status(), 0);
+    EXPECT_THAT(later.screen(), HasSubstr("[stopped after 4 tokens"));
+}
+
 TEST_F(Talk, CtrlCEndsATextWithItsClosingLine) {
     Session session(
         {"run", kTales, "-p", "Once upon a time", "-n", "100000", "--context", "200000"});

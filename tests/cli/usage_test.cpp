@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -213,6 +214,17 @@ TEST_F(Synonyms, TheBarIsDrawnAFewTimesASecond) {
     const auto drawn = std::distance(
         std::sregex_iterator(outcome.out.begin(), outcome.out.end(), bar), std::sregex_iterator());
     EXPECT_LE(static_cast<double>(drawn), 1 + 20 * seconds);
+}
+
+TEST(Screen, ListOfDevicesNamesThoseOnRequest) {
+    const nlohmann::json plugins =
+        nlohmann::json::parse(heddle({"devices", "--json"}).out)["plugins"];
+    const bool has_sim = std::ranges::any_of(plugins, [](const nlohmann::json& each) {
+        return each["name"] == "sim" && each["status"] == "on request";
+    });
+    if (!has_sim) GTEST_SKIP() << "the plug-in sim is not built";
+    EXPECT_THAT(heddle_on_screen({"devices"}).out, HasSubstr("[on request, with --device: "));
+    EXPECT_EQ(heddle({"devices"}).err, "") << "scripts have no use for it";
 }
 
 }  // namespace

@@ -141,12 +141,4 @@ void Progress::draw(std::string_view item, Clock::duration elapsed) const {
     std::fflush(stderr);
 }
 
-std::string bytes_text(std::size_t bytes) {
-    constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = static_cast<double>(bytes);
-    std::size_t unit = 0;
-    while (value >= 1024 && unit + 1 < std::size(units)) value /= 1024, ++unit;
-    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
-
 }  // namespace heddle::tool

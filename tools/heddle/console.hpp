@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "bytes_text.hpp"
+
 /// Writing for people: tables, colours and progress, the latter two on terminals only.
 namespace heddle::tool {
 
@@ -75,8 +77,5 @@ private:
 
 /// "40 s", "12 min", "3 h"
 std::string duration_text(double seconds);
-
-/// "1.5 GiB"
-std::string bytes_text(std::size_t bytes);
 
 }  // namespace heddle::tool

@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -186,6 +187,17 @@ void print_plugins(const nlohmann::json& plugins) {
     table.print();
 }
 
+/// People who look at the list may not know that there is more; scripts have no use for it.
+void tell_of_more(const nlohmann::json& plugins) {
+    std::string names;
+    for (const auto& plugin : plugins) {
+        if (plugin["status"] != heddle_plugin_status_name(HEDDLE_PLUGIN_ON_REQUEST)) continue;
+        names += (names.empty() ? "" : ", ") + plugin["name"].get<std::string>();
+    }
+    if (names.empty() || isatty(STDOUT_FILENO) == 0) return;
+    print_note("[on request, with --device: " + names + "; -v shows more]");
+}
+
 }  // namespace
 
 void add_devices(CLI::App& app, int&) {
@@ -206,7 +218,10 @@ void add_devices(CLI::App& app, int&) {
             print("{}\n", json_text(all));
         } else {
             print_table(all["devices"]);
-            if (!*verbose) return;
+            if (!*verbose) {
+                tell_of_more(all["plugins"]);
+                return;
+            }
             for (const auto& device : all["devices"]) print_details(device);
             print_plugins(all["plugins"]);
         }

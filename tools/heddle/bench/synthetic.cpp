@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bench/content.hpp"
+#include "bytes_text.hpp"
 #include "ggml-cpp.h"
 #include "gguf.h"
 #include "heddle/cpp/device.hpp"
@@ -226,11 +227,10 @@ std::string SyntheticModel::shapes() {
 Result<SyntheticModel> SyntheticModel::make(const std::string& shape, const std::string& type) {
     HEDDLE_TRY_ASSIGN(const Description described, describe_model(shape, type));
     const auto cpu = api::Device::cpu();
-    constexpr std::size_t kMiB = std::size_t{1} << 20;
     const std::size_t free = cpu ? cpu->memory().free : 0, size = described.size();
     if (free > 0 && size > free) {
         return failure(Errc::out_of_memory, "the weights of ", shape, " of ", type, " need ",
-                       size / kMiB, " MiB; ", free / kMiB, " MiB of memory are free");
+                       bytes_text(size), "; ", bytes_text(free), " of memory are free");
     }
     HEDDLE_TRY_ASSIGN(auto file, nameless_file());
     SyntheticModel made(file.first, std::move(file.second));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "bytes_text.hpp"
 #include "ggml-impl.h"
 
 namespace heddle::tool {
@@ -105,8 +106,9 @@ public:
         while (left_ > 0 && !demands[left_ - 1].is_welcome()) --left_;
         if (left_ > 0 && room.budget > 0 && need(left_ - 1) > bytes) {
             return failure(Errc::out_of_memory, "the budget of ", room.device.name(), " is ",
-                           room.budget, " bytes, of which results of graphs need ", room.results,
-                           "; one layer for ", context_, " tokens needs ", need(left_ - 1),
+                           bytes_text(room.budget), ", of which results of graphs need ",
+                           bytes_text(room.results), "; one layer for ", context_, " tokens needs ",
+                           bytes_text(need(left_ - 1)),
                            ": raise it, lower --context or --batch, or leave the device out");
         }
         std::size_t used = 0, taken = 0;
