@@ -17,6 +17,7 @@
 #include "number_checks.hpp"
 #include "outcome.hpp"
 #include "shared_options.hpp"
+#include "target.hpp"
 
 /// `heddle worker`: serves the devices of this machine to a program on another.
 namespace heddle::tool {
@@ -50,14 +51,9 @@ Result<std::vector<ggml_backend_dev_t>> devices_to_serve(const WorkerOptions& op
         return devices;
     }
     for (const std::string& list : options.devices) {
-        std::size_t begin = 0;
-        const bool has_parameters = list.find(':') != std::string::npos;
-        while (begin < list.size()) {
-            const std::size_t end =
-                has_parameters ? list.size() : std::min(list.find(',', begin), list.size());
-            HEDDLE_TRY_ASSIGN(const Device device, Device::find(list.substr(begin, end - begin)));
+        for (const std::string& name : device_names(list)) {
+            HEDDLE_TRY_ASSIGN(const Device device, Device::find(name));
             devices.push_back(device.c());
-            begin = end + 1;
         }
     }
     return devices;
@@ -77,9 +73,8 @@ Result<std::vector<std::size_t>> budgets_of(const WorkerOptions& options,
         const auto found = std::ranges::find(devices, name, [](ggml_backend_dev_t each) {
             return std::string(ggml_backend_dev_name(each));
         });
-        if (found == devices.end() || bytes == 0) {
-            return invalid("--budget ", entry, ": ",
-                           bytes == 0 ? "leave a device out instead" : "no such device is served");
+        if (found == devices.end()) {
+            return invalid("--budget ", entry, ": no such device is served");
         }
         budgets[static_cast<std::size_t>(found - devices.begin())] = bytes;
     }

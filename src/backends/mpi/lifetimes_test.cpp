@@ -1,8 +1,9 @@
 // How long things last at a worker, and what a rank may take of another.
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "backends/mpi/test_support.hpp"
-#include "ggml-backend-impl.h"
 
 namespace heddle::mpi {
 namespace {
@@ -104,30 +105,17 @@ TEST(Worker, LeavesWithoutDoingWhatIsInItsQueues) {
     EXPECT_LT(Clock::now() - before, few * (kMany / kFew) / 2);
 }
 
-/// The CPU, but its graphs take as long as a test wants.
-struct Endless {
-    static inline std::atomic<bool> goes_on{true};
-    static inline decltype(ggml_backend_i::graph_compute) compute = nullptr;
+std::atomic<bool> takes_for_ever{true};
 
-    static ggml_backend_dev_t device() {
-        static ggml_backend_device wrapped = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
-        wrapped.iface.init_backend = [](ggml_backend_dev_t, const char*) {
-            const ggml_backend_t stream = ggml_backend_cpu_init();
-            compute = stream->iface.graph_compute;
-            stream->iface.graph_compute = [](ggml_backend_t self, ggml_cgraph* graph) {
-                while (goes_on) std::this_thread::sleep_for(milliseconds(1));
-                return compute(self, graph);
-            };
-            return stream;
-        };
-        return &wrapped;
-    }
-};
+/// A graph takes as long as a test wants.
+void take_for_ever() {
+    while (takes_for_ever) std::this_thread::sleep_for(milliseconds(1));
+}
 
 TEST(Worker, IsLostWhenAGraphTakesLongerThanAnyMay) {
     ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
     TestJob::Serving serving;
-    serving.device = Endless::device();
+    serving.device = cpu_that_calls<take_for_ever>();
     Settings settings;
     settings.graph_timeout = milliseconds(200);
     TestJob job(1, 1, settings, serving);
@@ -139,7 +127,7 @@ TEST(Worker, IsLostWhenAGraphTakesLongerThanAnyMay) {
     EXPECT_THAT(heddle_last_error(), HasSubstr("MPI1: lost: a graph, with what it waits for, takes "
                                                "longer than the 0.2 s of "
                                                "HEDDLE_MPI_GRAPH_TIMEOUT"));
-    Endless::goes_on = false;
+    takes_for_ever = false;
 }
 
 TEST(Memory, OfAWorkerIsNoMoreThanItsBudget) {

@@ -11,6 +11,7 @@
 #include "backends/mpi/client/device.hpp"
 #include "backends/mpi/fabric_threads.hpp"
 #include "backends/mpi/worker/server.hpp"
+#include "ggml-backend-impl.h"
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "heddle/heddle.h"
@@ -78,6 +79,23 @@ public:
 private:
     std::vector<std::thread> threads_;
 };
+
+/// The CPU, but `before` is called when a graph is about to be computed.
+template <void (*before)()>
+ggml_backend_dev_t cpu_that_calls() {
+    static ggml_backend_device wrapped = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
+    static decltype(ggml_backend_i::graph_compute) compute = nullptr;
+    wrapped.iface.init_backend = [](ggml_backend_dev_t, const char*) {
+        const ggml_backend_t stream = ggml_backend_cpu_init();
+        compute = stream->iface.graph_compute;
+        stream->iface.graph_compute = [](ggml_backend_t self, ggml_cgraph* graph) {
+            before();
+            return compute(self, graph);
+        };
+        return stream;
+    };
+    return &wrapped;
+}
 
 /// Waits until a worker is lost; gives why.
 inline std::string loss_of(const TestJob& job, int rank) {

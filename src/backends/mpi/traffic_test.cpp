@@ -6,7 +6,6 @@
 
 #include "backends/mpi/client/trace.hpp"
 #include "backends/mpi/test_support.hpp"
-#include "ggml-backend-impl.h"
 
 namespace heddle::mpi {
 namespace {
@@ -179,40 +178,22 @@ TEST(Traces, ShowWhatStreamsOfWorkersDidOnOneClock) {
     each_span(*job.cluster, [](const heddle_trace_span&) { FAIL() << "none is traced"; });
 }
 
-/// The CPU, but its second graph, of either worker, ends only when another one has begun: the two
-/// are computed at the same time, or the wait is given up. How fast the machine is does not matter.
-class Rendezvous {
-public:
+/// The second graph, of either worker, ends only when another one has begun: the two are computed at
+/// the same time, or the wait is given up. How fast the machine is does not matter.
+struct Rendezvous {
+    static inline std::mutex lock;
+    static inline std::condition_variable other_begins;
     static inline int begun = 0;  ///< graphs
     static inline bool has_met = false;
 
-    static ggml_backend_dev_t device() {
-        static ggml_backend_device wrapped = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
-        wrapped.iface.init_backend = [](ggml_backend_dev_t, const char*) {
-            const ggml_backend_t stream = ggml_backend_cpu_init();
-            compute = stream->iface.graph_compute;
-            stream->iface.graph_compute = [](ggml_backend_t self, ggml_cgraph* graph) {
-                meet();
-                return compute(self, graph);
-            };
-            return stream;
-        };
-        return &wrapped;
-    }
-
-private:
     static void meet() {
+        constexpr std::chrono::seconds kPatience{10};
         std::unique_lock guard(lock);
         const int number = ++begun;
         if (number == 2)
             has_met = other_begins.wait_for(guard, kPatience, [] { return begun > 2; });
         other_begins.notify_all();
     }
-
-    static constexpr std::chrono::seconds kPatience{10};
-    static inline std::mutex lock;
-    static inline std::condition_variable other_begins;
-    static inline decltype(ggml_backend_i::graph_compute) compute = nullptr;
 };
 
 ggml_cgraph* halving(ggml_context* context, ggml_tensor* vector) {
@@ -225,7 +206,7 @@ ggml_cgraph* halving(ggml_context* context, ggml_tensor* vector) {
 
 TEST(Pipelines, ComputeOnSeveralWorkersAtATime) {
     TestJob::Serving serving;
-    serving.device = Rendezvous::device();
+    serving.device = cpu_that_calls<Rendezvous::meet>();
     TestJob job(2, 1, {}, serving);
     const ggml_context_ptr context = small_context();
     const ggml_backend_ptr source(ggml_backend_dev_init(job.device(0), nullptr));

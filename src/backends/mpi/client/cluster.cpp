@@ -282,10 +282,11 @@ Result<double> Cluster::ping_pong(int from, int to, std::size_t bytes, int round
     }
     requests_[there].rank = to;
     send(to, tell(to, from, there));
-    std::optional<double> seconds;
+    double seconds = 0;  // there was none
     if (from == 0) {
         seconds =
-            fabric_->ping_pong({to, true, bytes, rounds}, Clock::now() + settings_.timeout / 2);
+            fabric_->ping_pong({to, true, bytes, rounds}, Clock::now() + settings_.timeout / 2)
+                .value_or(0);
     } else {
         requests_[here].rank = from;
         send(from, tell(from, to, here));
@@ -295,12 +296,12 @@ Result<double> Cluster::ping_pong(int from, int to, std::size_t bytes, int round
             if (get_outcome(in)) seconds = in.get<double>();
         }
         requests_.erase(here);
-        if (!answered) seconds.reset();
+        if (!answered) seconds = 0;
     }
     auto answered = wait_until(guard, to, [&] { return requests_[there].answer.has_value(); });
     requests_.erase(there);
     HEDDLE_TRY(std::move(answered));
-    if (seconds && *seconds > 0) return *seconds;
+    if (seconds > 0) return seconds;
     return failure(Errc::unsupported, "MPI: no ping-pong between rank ", from, " and ", to);
 }
 
