@@ -336,7 +336,7 @@ def liars(options):
 def machines(options):
     """Three machines that are network namespaces: words, then a cable pulled and a power cut in the middle of a text."""
     if os.geteuid() != 0 or not network.can_make():
-        print("no right to make network namespaces")
+        print("no right to make network namespaces, or no program ip (Debian: iproute2)")
         sys.exit(SKIPPED)
     count = 400
     local = subprocess.run([options.heddle, "run", options.model, "--prompt", PROMPT, "--tokens", str(count),

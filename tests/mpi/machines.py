@@ -1,6 +1,7 @@
 """Machines that are network namespaces of this one: each has its own interface, address and host name."""
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -26,6 +27,8 @@ def processes_with(word):
 
 
 def can_make():
+    if shutil.which("ip") is None:
+        return False
     name = f"hd{os.getpid()}t"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode == 0
     if made:
