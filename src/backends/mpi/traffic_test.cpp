@@ -178,8 +178,8 @@ TEST(Traces, ShowWhatStreamsOfWorkersDidOnOneClock) {
     each_span(*job.cluster, [](const heddle_trace_span&) { FAIL() << "none is traced"; });
 }
 
-/// The second graph, of either worker, ends only when another one has begun: the two are computed at
-/// the same time, or the wait is given up. How fast the machine is does not matter.
+/// The second graph, of either worker, ends only when another one has begun: the two are computed
+/// at the same time, or the wait is given up. How fast the machine is does not matter.
 struct Rendezvous {
     static inline std::mutex lock;
     static inline std::condition_variable other_begins;
