@@ -54,6 +54,14 @@ TEST(Conform, WhatIsNotThereIsSaid) {
     refuses({"conform", "./no.so"}, "./no.so: there is no such file");
     refuses({"conform"}, "device is required");
     refuses({"conform", "CPU", "--rule", "Quantum"}, "there was no rule to check");
+    refuses({"conform", "CPU", "--rule", "Event-a:b"},
+            "--rule 'Event-a:b' is not a part of a rule's name, such as Event");
+    for (const char* command : {"conform", "verify"}) {
+        std::vector<std::string> words{command};
+        if (words.front() == "verify") words.emplace_back("--device");
+        words.emplace_back(HEDDLE_TEST_PLUGINS "/zero_devices.so");
+        refuses(words, "has no devices here");
+    }
 }
 
 }  // namespace

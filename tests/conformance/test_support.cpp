@@ -39,9 +39,10 @@ std::vector<ggml_backend_dev_t> devices_of(const std::string& name) {
     std::vector<ggml_backend_dev_t> devices;
     if (is_file(name)) {
         const ggml_backend_reg_t loaded = ggml_backend_load(name.c_str());
-        const std::size_t count = loaded != nullptr ? ggml_backend_reg_dev_count(loaded) : 0;
-        for (std::size_t i = 0; i < count; ++i)
-            devices.push_back(ggml_backend_reg_dev_get(loaded, i));
+        for (std::size_t i = 0; loaded != nullptr && i < ggml_backend_dev_count(); ++i) {
+            const ggml_backend_dev_t device = ggml_backend_dev_get(i);  // some may be left out
+            if (ggml_backend_dev_backend_reg(device) == loaded) devices.push_back(device);
+        }
         return devices;
     }
     const ggml_backend_ptr stream(ggml_backend_init_by_name(name.c_str(), nullptr));

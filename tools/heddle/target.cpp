@@ -55,6 +55,24 @@ std::vector<std::string> device_names(const std::string& list) {
     return {list};
 }
 
+bool is_plugin_file(std::string_view name) {
+    return name.find('/') != std::string_view::npos || name.ends_with(".so");
+}
+
+Result<std::vector<std::string>> plugin_devices(const std::string& file) {
+    const ggml_backend_reg_t plugin = ggml_backend_load(file.c_str());
+    if (plugin == nullptr) return failure(Errc::not_found, heddle_last_error());
+    std::vector<std::string> names;
+    for (const api::Device& device : api::Device::all()) {  // some may have been left out
+        if (ggml_backend_dev_backend_reg(device.c()) == plugin) names.push_back(device.name());
+    }
+    if (names.empty()) {
+        return failure(Errc::not_found, file, ": ", ggml_backend_reg_name(plugin),
+                       " has no devices here");
+    }
+    return names;
+}
+
 Result<api::Device> find_device(const std::string& name) {
     return name == "best" ? api::Device::best() : device_named(name);
 }

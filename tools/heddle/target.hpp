@@ -15,6 +15,12 @@ Result<api::Device> device_named(const std::string& name);
 /// "CUDA0,CUDA1" as two names; "sim:devices=2,mem=1G" is one.
 std::vector<std::string> device_names(const std::string& list);
 
+/// Whether a name is the file of a plug-in, which stands for its devices.
+bool is_plugin_file(std::string_view name);
+
+/// The devices of a plug-in, which is loaded. Fails if it has none here.
+Result<std::vector<std::string>> plugin_devices(const std::string& file);
+
 /// The device of that name; "best" is the one a program would get.
 Result<api::Device> find_device(const std::string& name);
 

@@ -213,15 +213,12 @@ Result<std::vector<std::string>> named_devices(const std::vector<std::string>& l
         const auto names = device_names(list);
         if (names.empty()) return invalid("--device '", list, "': names no device");
         for (const std::string& name : names) {
-            if (!name.ends_with(".so")) {
+            if (!is_plugin_file(name)) {
                 devices.push_back(name);
                 continue;
             }
-            const ggml_backend_reg_t plugin = ggml_backend_load(name.c_str());
-            if (plugin == nullptr) return failure(Errc::not_found, heddle_last_error());
-            for (std::size_t i = 0; i < ggml_backend_reg_dev_count(plugin); ++i) {
-                devices.emplace_back(ggml_backend_dev_name(ggml_backend_reg_dev_get(plugin, i)));
-            }
+            HEDDLE_TRY_ASSIGN(const auto all, plugin_devices(name));
+            devices.insert(devices.end(), all.begin(), all.end());
         }
     }
     if (devices.empty()) devices.emplace_back("CPU");
