@@ -27,6 +27,15 @@ std::string weight_of(std::int64_t layer, const char* name) {
     return "blk." + std::to_string(layer) + "." + name + ".weight";
 }
 
+Result<std::int64_t> layer_count(const std::string& path) {
+    const gguf_context_ptr file(
+        gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
+    if (file == nullptr) return failure(Errc::corrupt, path, ": ", heddle_last_error());
+    const std::int64_t key = gguf_find_key(file.get(), "llama.block_count");
+    if (key < 0) return failure(Errc::corrupt, "the file has no llama.block_count");
+    return std::int64_t{gguf_get_val_u32(file.get(), key)};
+}
+
 }  // namespace
 
 ClientModel::~ClientModel() {
@@ -42,9 +51,15 @@ Result<std::unique_ptr<ClientModel>> ClientModel::load(const std::string& path,
     std::unique_ptr<ClientModel> made(new ClientModel);
     const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) return failure(Errc::not_found, "there is no CPU device");
-    HEDDLE_TRY_ASSIGN(made->weights_, ClientWeights::load(path, device, options.extras));
+    HEDDLE_TRY_ASSIGN(const std::int64_t layers, layer_count(path));
+    made->places_ = {device, options.accelerator, layers - std::min(options.accelerated, layers)};
+    HEDDLE_TRY_ASSIGN(made->weights_, ClientWeights::load(path, made->places_, options.extras));
     made->cpu_.reset(ggml_backend_dev_init(device, nullptr));
     if (made->cpu_ == nullptr) return failure(Errc::device, heddle_last_error());
+    if (options.accelerator != nullptr) {
+        made->accelerator_.reset(ggml_backend_dev_init(options.accelerator, nullptr));
+        if (made->accelerator_ == nullptr) return failure(Errc::device, heddle_last_error());
+    }
     HEDDLE_TRY(made->start(options));
     return made;
 }
@@ -64,31 +79,59 @@ Result<> ClientModel::start(const Options& options) {
         1024, 8 * (static_cast<std::size_t>(weights_->shape().layers) * 9 + 3));
     graph_memory_.resize(ggml_tensor_overhead() * graph_nodes_ +
                          ggml_graph_overhead_custom(graph_nodes_, false));
-    ggml_backend_t streams[] = {cpu_.get()};
-    ggml_backend_buffer_type_t types[] = {ggml_backend_get_default_buffer_type(cpu_.get())};
-    sched_.reset(ggml_backend_sched_new(streams, types, 1, graph_nodes_, false, true));
-    if (sched_ == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
+    HEDDLE_TRY(make_scheduler());
     return reserve();
 }
 
+/// The accelerator first. What the CPU computes lies in memory that the accelerator copies fast.
+Result<> ClientModel::make_scheduler() {
+    std::vector<ggml_backend_t> streams;
+    std::vector<ggml_backend_buffer_type_t> types;
+    ggml_backend_buffer_type_t host = ggml_backend_get_default_buffer_type(cpu_.get());
+    if (accelerator_ != nullptr) {
+        streams.push_back(accelerator_.get());
+        types.push_back(ggml_backend_get_default_buffer_type(accelerator_.get()));
+        const auto pinned = ggml_backend_dev_host_buffer_type(places_.accelerator);
+        if (pinned != nullptr) host = pinned;
+    }
+    streams.push_back(cpu_.get());
+    types.push_back(host);
+    sched_.reset(ggml_backend_sched_new(
+        streams.data(), types.data(), static_cast<int>(streams.size()), graph_nodes_, false, true));
+    if (sched_ == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
+    return ok();
+}
+
 Result<> ClientModel::make_caches() {
+    caches_.resize(static_cast<std::size_t>(weights_->shape().layers));
+    HEDDLE_TRY(make_caches_of(places_.cpu));
+    if (places_.accelerator != nullptr) HEDDLE_TRY(make_caches_of(places_.accelerator));
+    return ok();
+}
+
+/// Keys and values of a layer lie where the layer is.
+Result<> ClientModel::make_caches_of(ggml_backend_dev_t device) {
     const ClientShape& shape = weights_->shape();
-    const auto count = static_cast<std::size_t>(2 * shape.layers);
-    cache_context_.reset(ggml_init(
+    const std::size_t count = 2 * caches_.size();
+    ggml_context_ptr context(ggml_init(
         {.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
     for (std::int64_t i = 0; i < shape.layers; ++i) {
+        if (places_.of_layer(i) != device) continue;
         const auto cache = [&](const char* name) {
-            return named(ggml_new_tensor_2d(cache_context_.get(), GGML_TYPE_F16, shape.kv_width(),
+            return named(ggml_new_tensor_2d(context.get(), GGML_TYPE_F16, shape.kv_width(),
                                             options_.context),
                          name, i);
         };
         ggml_tensor* const keys = cache("cache_k");
-        caches_.push_back({keys, cache("cache_v")});
+        caches_[static_cast<std::size_t>(i)] = {keys, cache("cache_v")};
     }
-    cache_memory_.reset(ggml_backend_alloc_ctx_tensors_from_buft(
-        cache_context_.get(), ggml_backend_get_default_buffer_type(cpu_.get())));
-    if (cache_memory_ == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
-    ggml_backend_buffer_clear(cache_memory_.get(), 0);
+    if (ggml_get_first_tensor(context.get()) == nullptr) return ok();
+    ggml_backend_buffer_ptr memory(ggml_backend_alloc_ctx_tensors_from_buft(
+        context.get(), ggml_backend_dev_buffer_type(device)));
+    if (memory == nullptr) return failure(Errc::out_of_memory, heddle_last_error());
+    ggml_backend_buffer_clear(memory.get(), 0);
+    cache_contexts_.push_back(std::move(context));
+    cache_memory_.push_back(std::move(memory));
     return ok();
 }
 
@@ -234,7 +277,8 @@ Result<std::span<const float>> ClientModel::read(std::span<const std::int32_t> t
                        ", ", options_.batch, " at a time");
     }
     const std::int64_t seen = rows_to_see(position_ + count);
-    if (graph_ == nullptr || graph_tokens_ != count || graph_seen_ != seen) {
+    const bool fits = graph_ != nullptr && graph_tokens_ == count && graph_seen_ == seen;
+    if (!fits || options_.rebuilds) {
         ggml_backend_sched_reset(sched_.get());
         graph_ = build(count, seen);
         if (!ggml_backend_sched_alloc_graph(sched_.get(), graph_)) {

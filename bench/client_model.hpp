@@ -49,12 +49,29 @@ struct ClientShape {
     std::int64_t kv_width() const { return head_width() * kv_heads; }
 };
 
-/// Weights in the memory that the device likes best for them, or where the file is mapped.
+/// Which device has which layers.
+struct ClientPlaces {
+    ggml_backend_dev_t cpu = nullptr;
+    ggml_backend_dev_t accelerator = nullptr;  ///< none: the CPU has all
+    std::int64_t first =
+        0;  ///< the accelerator has layers from this one on; the output comes after all of them
+
+    bool is_accelerated(std::int64_t layer) const {
+        return accelerator != nullptr && layer >= first;
+    }
+    ggml_backend_dev_t of_layer(std::int64_t layer) const {
+        return is_accelerated(layer) ? accelerator : cpu;
+    }
+};
+
+/// Weights in the memory that their device likes best for them, or where the file is mapped.
 class ClientWeights {
 public:
-    /// Without `extras` all weights stay in the mapped file.
+    /// Without `extras`, and beside an accelerator, all weights of the CPU stay in the mapped file:
+    /// there llama.cpp prefers the accelerator's memory of the host to what the CPU offers, and the
+    /// mapped file to that.
     static Result<std::unique_ptr<ClientWeights>> load(const std::string& path,
-                                                       ggml_backend_dev_t device, bool extras);
+                                                       const ClientPlaces& places, bool extras);
 
     ggml_tensor* find(const std::string& name) const;
     const ClientShape& shape() const { return shape_; }
@@ -65,10 +82,10 @@ public:
 private:
     ClientWeights(MappedFile file, gguf_context_ptr description, ggml_context_ptr tensors);
     Result<> read_shape();
-    void choose_memory(ggml_backend_dev_t device, bool extras);
-    void add(const ggml_tensor& described, ggml_op op, ggml_backend_dev_t device, bool extras,
-             const std::string& name);
-    Result<> allocate(ggml_backend_dev_t device);
+    void choose_memory(const ClientPlaces& places, bool extras);
+    void add(const ggml_tensor& described, const std::string& name, const ClientPlaces& places,
+             bool extras);
+    Result<> allocate(ggml_backend_dev_t cpu);
     Result<> fill();
     std::size_t offset_of(const ggml_tensor& weight) const;
 
@@ -91,6 +108,10 @@ public:
         std::int64_t context = 0;
         std::int64_t batch = 512;
         bool extras = true;  ///< see ClientWeights
+        ggml_backend_dev_t accelerator = nullptr;
+        std::int64_t accelerated =
+            0;                  ///< the last so many layers, and the output, are the accelerator's
+        bool rebuilds = false;  ///< the graph is built and allocated for every run
     };
     static Result<std::unique_ptr<ClientModel>> load(const std::string& path,
                                                      const Options& options);
@@ -110,7 +131,9 @@ private:
     };
 
     Result<> start(const Options& options);
+    Result<> make_scheduler();
     Result<> make_caches();
+    Result<> make_caches_of(ggml_backend_dev_t device);
     Result<> reserve();
     std::int64_t rows_to_see(std::int64_t needed) const;
     /// The graph for so many tokens, in the memory that all graphs share.
@@ -123,11 +146,12 @@ private:
 
     std::unique_ptr<ClientWeights> weights_;
     Options options_;
-    ggml_backend_ptr cpu_;
+    ClientPlaces places_;
+    ggml_backend_ptr accelerator_, cpu_;
     ggml_threadpool* threads_ = nullptr;
     ggml_backend_sched_ptr sched_;
-    ggml_context_ptr cache_context_;
-    ggml_backend_buffer_ptr cache_memory_;
+    std::vector<ggml_context_ptr> cache_contexts_;  ///< one for each device
+    std::vector<ggml_backend_buffer_ptr> cache_memory_;
     std::vector<std::array<ggml_tensor*, 2>> caches_;  ///< keys and values of each layer
 
     std::vector<std::byte> graph_memory_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "client_model.hpp"
@@ -14,17 +16,27 @@
 namespace heddle::bench {
 namespace {
 
-/// Where a weight may lie, best first: what the device offers for weights, then its own memory.
-std::vector<ggml_backend_buffer_type_t> memory_list(ggml_backend_dev_t device, bool extras) {
-    std::vector<ggml_backend_buffer_type_t> list;
+/// A device, and memory in which it may read a weight.
+struct Memory {
+    ggml_backend_dev_t device;
+    ggml_backend_buffer_type_t type;
+};
+
+/// Where a weight of a layer may lie, best first: memory of the accelerator; what the CPU offers
+/// for weights, then its own memory.
+std::vector<Memory> memory_list(const ClientPlaces& places, std::int64_t layer, bool extras) {
+    std::vector<Memory> list;
+    if (places.is_accelerated(layer)) {
+        list.push_back({places.accelerator, ggml_backend_dev_buffer_type(places.accelerator)});
+    }
     const auto get_extras =
         reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
-            ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
+            ggml_backend_dev_backend_reg(places.cpu), "ggml_backend_dev_get_extra_bufts"));
     if (extras && get_extras != nullptr) {
-        const ggml_backend_buffer_type_t* type = get_extras(device);
-        for (; type != nullptr && *type != nullptr; ++type) list.push_back(*type);
+        const ggml_backend_buffer_type_t* type = get_extras(places.cpu);
+        for (; type != nullptr && *type != nullptr; ++type) list.push_back({places.cpu, *type});
     }
-    list.push_back(ggml_backend_dev_buffer_type(device));
+    list.push_back({places.cpu, ggml_backend_dev_buffer_type(places.cpu)});
     return list;
 }
 
@@ -47,15 +59,21 @@ ggml_tensor* reader_of(ggml_context* context, ggml_tensor* weight, ggml_op op) {
 
 /// Whether the device computes `op` with the weight in memory of `type`: a buffer of no size says
 /// where the weight would be.
-bool can_read(ggml_backend_dev_t device, const ggml_tensor& described, ggml_op op,
-              ggml_backend_buffer_type_t type) {
+bool can_read(const Memory& memory, const ggml_tensor& described, ggml_op op) {
     const ggml_context_ptr context(ggml_init(
         {.mem_size = 8 * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
     ggml_tensor* const weight = ggml_dup_tensor(context.get(), &described);
     ggml_tensor* const reader = reader_of(context.get(), weight, op);
-    const ggml_backend_buffer_ptr nowhere(ggml_backend_buft_alloc_buffer(type, 0));
+    const ggml_backend_buffer_ptr nowhere(ggml_backend_buft_alloc_buffer(memory.type, 0));
     weight->buffer = nowhere.get();
-    return ggml_backend_dev_supports_op(device, reader);
+    return ggml_backend_dev_supports_op(memory.device, reader);
+}
+
+/// The layer that a weight belongs to: -1 is before all, `layers` after all of them.
+std::int64_t layer_of(const std::string& name, std::int64_t layers) {
+    constexpr std::string_view kBlock = "blk.";
+    if (name.starts_with(kBlock)) return std::atoll(name.c_str() + kBlock.size());
+    return name.starts_with("output") ? layers : -1;
 }
 
 ggml_op op_of(const std::string& name) {
@@ -106,7 +124,8 @@ ClientWeights::ClientWeights(MappedFile file, gguf_context_ptr description,
     : file_(std::move(file)), description_(std::move(description)), tensors_(std::move(tensors)) {}
 
 Result<std::unique_ptr<ClientWeights>> ClientWeights::load(const std::string& path,
-                                                           ggml_backend_dev_t device, bool extras) {
+                                                           const ClientPlaces& places,
+                                                           bool extras) {
     ggml_context* tensors = nullptr;
     gguf_context_ptr description(
         gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = &tensors}));
@@ -116,8 +135,8 @@ Result<std::unique_ptr<ClientWeights>> ClientWeights::load(const std::string& pa
     std::unique_ptr<ClientWeights> made(
         new ClientWeights(std::move(file), std::move(description), std::move(owner)));
     HEDDLE_TRY(made->read_shape());
-    made->choose_memory(device, extras);
-    HEDDLE_TRY(made->allocate(device));
+    made->choose_memory(places, extras && places.accelerator == nullptr);
+    HEDDLE_TRY(made->allocate(places.cpu));
     HEDDLE_TRY(made->fill());
     return made;
 }
@@ -137,23 +156,22 @@ Result<> ClientWeights::read_shape() {
     return ok();
 }
 
-void ClientWeights::choose_memory(ggml_backend_dev_t device, bool extras) {
+void ClientWeights::choose_memory(const ClientPlaces& places, bool extras) {
     for (ggml_tensor* t = ggml_get_first_tensor(tensors_.get()); t != nullptr;
          t = ggml_get_next_tensor(tensors_.get(), t)) {
-        add(*t, op_of(t->name), device, extras, t->name);
+        add(*t, t->name, places, extras);
     }
     if (weights_.contains("output.weight")) return;
     // The output is the embedding, but another op reads it.
-    add(*ggml_get_tensor(tensors_.get(), "token_embd.weight"), GGML_OP_MUL_MAT, device, extras,
-        "output.weight");
+    add(*ggml_get_tensor(tensors_.get(), "token_embd.weight"), "output.weight", places, extras);
 }
 
-void ClientWeights::add(const ggml_tensor& described, ggml_op op, ggml_backend_dev_t device,
-                        bool extras, const std::string& name) {
-    const auto list = memory_list(device, extras);
+void ClientWeights::add(const ggml_tensor& described, const std::string& name,
+                        const ClientPlaces& places, bool extras) {
+    const auto list = memory_list(places, layer_of(name, shape_.layers), extras);
     const auto fits = std::ranges::find_if(
-        list, [&](auto type) { return can_read(device, described, op, type); });
-    const ggml_backend_buffer_type_t type = fits != list.end() ? *fits : list.back();
+        list, [&](const Memory& memory) { return can_read(memory, described, op_of(name)); });
+    const ggml_backend_buffer_type_t type = (fits != list.end() ? *fits : list.back()).type;
     ggml_context_ptr& context = contexts_[type];
     if (context == nullptr) {
         const auto count = static_cast<std::size_t>(gguf_get_n_tensors(description_.get())) + 1;
@@ -175,10 +193,10 @@ std::size_t ClientWeights::offset_of(const ggml_tensor& weight) const {
            gguf_get_tensor_offset(description_.get(), id);
 }
 
-Result<> ClientWeights::allocate(ggml_backend_dev_t device) {
+Result<> ClientWeights::allocate(ggml_backend_dev_t cpu) {
     for (const auto& [type, context] : contexts_) {
         ggml_backend_buffer_t buffer = nullptr;
-        if (type == ggml_backend_dev_buffer_type(device)) {
+        if (type == ggml_backend_dev_buffer_type(cpu)) {
             used_begin_ = file_.size();
             std::size_t largest = 0;
             for (ggml_tensor* t = ggml_get_first_tensor(context.get()); t != nullptr;
@@ -188,7 +206,7 @@ Result<> ClientWeights::allocate(ggml_backend_dev_t device) {
                 largest = std::max(largest, ggml_nbytes(t));
             }
             buffer = mapped_ = ggml_backend_dev_buffer_from_host_ptr(
-                device, file_.data() + used_begin_, used_end_ - used_begin_, largest);
+                cpu, file_.data() + used_begin_, used_end_ - used_begin_, largest);
         } else {
             buffer = ggml_backend_alloc_ctx_tensors_from_buft(context.get(), type);
         }

@@ -51,7 +51,7 @@ TEST_F(ClientWeightsTest, LieInLargePagesUnlessTheyAreRepacked) {
         SCOPED_TRACE(type);
         const auto file = SyntheticModel::make("15M", type);
         ASSERT_TRUE(file) << file.error().message;
-        const auto weights = ClientWeights::load(file->path(), cpu(), true);
+        const auto weights = ClientWeights::load(file->path(), {.cpu = cpu()}, true);
         ASSERT_TRUE(weights) << weights.error().message;
         const bool is_repacked =
             has_repacking_ && (std::string(type) == "Q4_0" || std::string(type) == "IQ4_NL");
@@ -68,7 +68,7 @@ TEST_F(ClientWeightsTest, AreInMemoryOnce) {
         SCOPED_TRACE(type);
         const auto file = SyntheticModel::make(type[1] == '4' ? "110M" : "15M", type);
         ASSERT_TRUE(file) << file.error().message;
-        const auto weights = ClientWeights::load(file->path(), cpu(), true);
+        const auto weights = ClientWeights::load(file->path(), {.cpu = cpu()}, true);
         ASSERT_TRUE(weights) << weights.error().message;
         EXPECT_EQ((*weights)->mapped_bytes(), 0u) << "nothing of the file stays mapped";
 
