@@ -1,7 +1,7 @@
 // A language model program written for ggml, in the manner of llama-bench: tokens per second with
 // some layers on an accelerator and the others on the CPU.
 //
-//     offload_bench DEVICE [SHAPE [TYPES [LAYERS [THREADS]]]]     as in CUDA0 7B Q4_0,F16 99,17 16
+//     offload_bench [DEVICE [SHAPE [TYPES [LAYERS [THREADS]]]]]   as in CUDA0 7B Q4_0,F16 99,17 16
 //
 // LAYERS is how many, from the last one back, are the accelerator's; the output counts as the last.
 // The program maps its file, asks for memory for each weight and reserves, as llama.cpp does. The
@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -155,15 +154,14 @@ int main(int count, char** words) {
     const auto argument = [&](int i, const char* otherwise) {
         return count > i ? words[i] : otherwise;
     };
-    if (count < 2 || std::strncmp(words[1], "-", 1) == 0) {
-        std::fprintf(stderr, "offload_bench DEVICE [SHAPE [TYPES [LAYERS [THREADS]]]]\n");
-        return 2;
-    }
     ggml_backend_load_all();
-    const ggml_backend_dev_t device = ggml_backend_dev_by_name(words[1]);
+    const ggml_backend_dev_t device = count > 1
+                                          ? ggml_backend_dev_by_name(words[1])
+                                          : ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU);
     if (device == nullptr) {
-        std::fprintf(stderr, "offload_bench: there is no device %s\n", words[1]);
-        return 1;
+        std::fprintf(stderr, "offload_bench: there is no %s\n",
+                     count > 1 ? words[1] : "GPU: nothing is measured");
+        return count > 1 ? 1 : 0;
     }
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     const auto done =
