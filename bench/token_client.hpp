@@ -12,6 +12,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
+#include "ggml/ops.h"
 
 /// A program in the manner of llama.cpp that reads one token after the other, with clocks between
 /// its calls: on devices that have done everything at once, all that they show is the host's.

@@ -11,12 +11,13 @@
 
 #include "ggml/base.h"
 #include "ggml/graph.h"
-#include "ggml/op_list.h"
-#include "ggml/ops_layout.h"
-#include "ggml/ops_math.h"
-#include "ggml/ops_nn.h"
-#include "ggml/ops_reduce.h"
-#include "ggml/ops_train.h"
+#include "ggml/op.h"
 #include "ggml/system.h"
 #include "ggml/tensor.h"
 #include "ggml/types.h"
+
+// Sources of Heddle itself include what they need of this, so that a new operation has few of them
+// compiled again.
+#ifndef HEDDLE_EXPLICIT_OPS
+#include "ggml/ops.h"
+#endif

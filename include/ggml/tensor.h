@@ -3,7 +3,7 @@
 /// Included by `ggml.h`; programs include that one.
 #pragma once
 
-#include "op_list.h"
+#include "op.h"
 #include "types.h"
 
 #ifdef __cplusplus

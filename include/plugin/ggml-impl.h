@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ggml.h"
+#include "ggml/ops_train.h"
 #include "gguf.h"
 #include "impl/float_formats.h"
 #include "impl/fusion.h"

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "heddle/heddle.h"
 
 namespace {

@@ -173,7 +173,7 @@ void ggml_set_output(ggml_tensor* tensor) {
 void ggml_set_param(ggml_tensor* tensor) {
     capi::done([&]() -> Result<> {
         HEDDLE_TRY(require(tensor, "set param", "the tensor"));
-        if (tensor->op != GGML_OP_NONE) {
+        if (tensor->op != kNoOp) {
             return invalid("set param: ", describe(*tensor), " is the result of an op");
         }
         tensor->flags |= GGML_TENSOR_FLAG_PARAM;

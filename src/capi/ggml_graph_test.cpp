@@ -5,6 +5,9 @@
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "heddle/heddle.h"
 
 namespace {

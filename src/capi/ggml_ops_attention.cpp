@@ -4,6 +4,9 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 #include "ops/flash_attn.hpp"
 #include "ops/mask.hpp"
 #include "ops/rope.hpp"

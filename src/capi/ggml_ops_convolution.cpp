@@ -2,6 +2,8 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "ops/conv_builders.hpp"
 #include "ops/convolution.hpp"
 #include "ops/im2col.hpp"

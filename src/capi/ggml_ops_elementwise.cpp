@@ -2,6 +2,8 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "ops/acc_set.hpp"
 #include "ops/add1.hpp"
 #include "ops/add_id.hpp"

@@ -4,6 +4,8 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_train.h"
 #include "ops/custom.hpp"
 #include "ops/generate.hpp"
 #include "ops/triangle.hpp"

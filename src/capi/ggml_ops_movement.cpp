@@ -2,6 +2,7 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
 #include "ops/concat.hpp"
 #include "ops/copy_builders.hpp"
 #include "ops/pad.hpp"

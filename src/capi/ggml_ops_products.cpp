@@ -2,6 +2,8 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/matmul.hpp"
 
 using namespace heddle;

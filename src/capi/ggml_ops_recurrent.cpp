@@ -2,6 +2,8 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "ops/dsv4.hpp"
 #include "ops/lightning_indexer.hpp"
 #include "ops/recurrent.hpp"

@@ -2,6 +2,7 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_reduce.h"
 #include "ops/norm.hpp"
 #include "ops/reduce.hpp"
 #include "ops/sort.hpp"

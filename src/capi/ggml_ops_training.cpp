@@ -2,6 +2,9 @@
 
 #include "capi/boundary.hpp"
 #include "ggml.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
+#include "ggml/ops_train.h"
 #include "ops/backward.hpp"
 #include "ops/loss.hpp"
 #include "ops/optimizer.hpp"

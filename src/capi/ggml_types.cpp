@@ -6,6 +6,7 @@
 #include "capi/boundary.hpp"
 #include "core/half.hpp"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "quant/codec.hpp"
 #include "quant/traits.hpp"

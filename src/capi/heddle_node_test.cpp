@@ -6,6 +6,7 @@
 
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops.h"
 #include "heddle/backend/objection.h"
 #include "heddle/heddle.h"
 

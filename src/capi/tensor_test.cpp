@@ -7,6 +7,9 @@
 
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/heddle.h"
 
 namespace {

@@ -7,6 +7,8 @@
 
 #include "ggml-impl.h"
 #include "ggml.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_math.h"
 #include "heddle/heddle.h"
 
 namespace {

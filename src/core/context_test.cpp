@@ -10,6 +10,7 @@
 #include "core/graph.hpp"
 #include "core/sound_layout.hpp"
 #include "core/test_support.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle {
 namespace {

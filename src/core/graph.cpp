@@ -116,7 +116,7 @@ private:
     }
 
     static bool is_unmarked(const Tensor& tensor) {
-        return tensor.op != GGML_OP_NONE && !(tensor.flags & GGML_TENSOR_FLAG_COMPUTE);
+        return tensor.op != kNoOp && !(tensor.flags & GGML_TENSOR_FLAG_COMPUTE);
     }
 
     bool passes_mark_on(const Tensor& tensor) const {
@@ -128,7 +128,7 @@ private:
 
     /// Marks `tensor` and makes it known; its sources follow from the stack. Gives its slot.
     Result<std::size_t> enter(Tensor& tensor) {
-        if (compute_ && tensor.op != GGML_OP_NONE) tensor.flags |= GGML_TENSOR_FLAG_COMPUTE;
+        if (compute_ && tensor.op != kNoOp) tensor.flags |= GGML_TENSOR_FLAG_COMPUTE;
         const std::size_t slot = probe(graph_.visited_hash_set, &tensor);
         if (slot == kNoSlot) {
             return failure(Errc::out_of_memory, "graph: no room for more than ",
@@ -145,7 +145,7 @@ private:
     }
 
     Result<> append(Tensor& tensor) {
-        if (tensor.op == GGML_OP_NONE && !(tensor.flags & GGML_TENSOR_FLAG_PARAM)) {
+        if (tensor.op == kNoOp && !(tensor.flags & GGML_TENSOR_FLAG_PARAM)) {
             if (graph_.n_leafs >= graph_.size) return take_back(tensor, "leafs");
             if (tensor.name[0] == '\0') set_numbered_name(tensor, "leaf_", graph_.n_leafs);
             graph_.leafs[graph_.n_leafs++] = &tensor;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/context.hpp"
-#include "ggml-impl.h"
+#include "impl/graph.h"
 
 namespace heddle {
 

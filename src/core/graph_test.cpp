@@ -7,6 +7,7 @@
 
 #include "core/hash_set.hpp"
 #include "core/test_support.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/tensor.hpp"
-#include "ggml-impl.h"
+#include "impl/graph.h"
 
 /// The set of tensors a graph has seen. Its layout and probing are ABI: compiled plug-ins inline
 /// the look-up to read use counts.

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "core/context.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle {
 

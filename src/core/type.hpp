@@ -14,6 +14,9 @@ namespace heddle {
 using Type = ::ggml_type;
 using Op = ::ggml_op;
 
+/// GGML_OP_NONE, for code that names no other op and so need not see `ggml/op_list.h`.
+inline constexpr Op kNoOp{};
+
 /// What every part of heddle must know of an element type. How its blocks are packed is `quant`'s.
 struct TypeInfo {
     const char* name = "";   ///< as shown to people and stored nowhere

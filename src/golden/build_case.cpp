@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ggml/op_list.h"
+
 namespace heddle::golden {
 namespace {
 

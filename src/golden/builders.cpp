@@ -1,5 +1,6 @@
 #include <array>
 
+#include "ggml/ops.h"
 #include "golden/binding.hpp"
 
 // Some builders are deprecated; they are recorded like the others.

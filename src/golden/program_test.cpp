@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml/op_list.h"
 #include "golden/build_case.hpp"
 #include "golden/interpreter.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/every_op.hpp"  // AllOps: every descriptor of this folder, listed by the build
 
 namespace heddle {

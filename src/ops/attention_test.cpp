@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"

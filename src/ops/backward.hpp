@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/rules.hpp"
 
 /// Gradients that are ops of their own. Those of ops with parameters stand beside their op.

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ggml/op_list.h"
 #include "ops/rules.hpp"
 
 namespace heddle::ops {

@@ -3,9 +3,12 @@
 #include <cstring>
 #include <sstream>
 
+#include "ggml/op_list.h"
 #include "ops/all.hpp"
 
 namespace heddle {
+
+static_assert(kNoOp == GGML_OP_NONE);
 
 std::span<const OpInfo> all_ops() { return kOps; }
 

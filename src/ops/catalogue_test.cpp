@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 #include "heddle/backend/stream.hpp"
 #include "ops/all.hpp"
 #include "ops/build.hpp"

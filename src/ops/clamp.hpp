@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/rules.hpp"
 
 namespace heddle::ops {

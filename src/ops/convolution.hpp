@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/sliding.hpp"
 
 /// Convolutions computed directly. None flips its kernel; outside the image everything is zero.

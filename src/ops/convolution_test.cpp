@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"

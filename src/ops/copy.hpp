@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "ggml/op_list.h"
 #include "ops/descriptor.hpp"
 
 namespace heddle::ops {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_train.h"
 #include "ops/rules.hpp"
 
 namespace heddle::ops {

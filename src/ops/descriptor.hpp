@@ -108,7 +108,7 @@ using Args = typename ArgsOf<D>::type;
 
 /// A descriptor as data, for code that treats all ops alike.
 struct OpInfo {
-    Op id = GGML_OP_NONE;
+    Op id = kNoOp;
     std::string_view name, symbol, summary;
     std::span<const char* const> sources;
     std::span<const ParamField> fields;

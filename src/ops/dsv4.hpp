@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/rules.hpp"
 
 /// Hyper-connections: a few parallel residual streams, mixed before and after each layer.

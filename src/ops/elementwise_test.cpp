@@ -5,6 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_reduce.h"
 #include "ops/acc_set.hpp"
 #include "ops/add1.hpp"
 #include "ops/add_id.hpp"

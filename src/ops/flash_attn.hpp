@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/attention.hpp"
 
 namespace heddle::ops {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bitset>
 
+#include "ggml/op_list.h"
+#include "impl/view_ops.h"
 #include "ops/catalogue.hpp"
 #include "ops/glu.hpp"
 #include "ops/unary.hpp"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/glu.hpp"
 #include "ops/rope.hpp"
 #include "ops/scale.hpp"

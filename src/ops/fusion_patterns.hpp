@@ -21,7 +21,7 @@ inline constexpr std::int8_t kReadsPrevious = -1, kReadsNothing = -2;
 
 /// One node of a pattern.
 struct FusionMember {
-    Op op = GGML_OP_NONE;
+    Op op = kNoOp;
     std::uint32_t functions = 0;  ///< of UNARY and GLU, a bit for each; 0: any
     /// Numbers of the members that it reads, in whatever slot. Where one of them is absent, what
     /// that one reads takes its place.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/graph.hpp"
+#include "ggml/ops.h"
 #include "ops/fusion_match.hpp"
 #include "ops/fusion_test_support.hpp"
 

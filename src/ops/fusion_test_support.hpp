@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ggml.h"
+#include "ggml/ops.h"
 
 /// For tests: layers as models have them, one for each group of nodes that backends compute at
 /// once.

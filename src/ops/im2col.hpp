@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ggml/op_list.h"
 #include "ops/sliding.hpp"
 
 /// Images as matrices of patches, and back: with them a convolution is a matrix product.

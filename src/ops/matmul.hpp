@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/rules.hpp"
 
 namespace heddle::ops {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ggml/op_list.h"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"

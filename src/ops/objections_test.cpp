@@ -1,5 +1,6 @@
 #include "ops/objections.hpp"
 
+#include "ggml/op_list.h"
 #include "ops/binary.hpp"
 #include "ops/reduce.hpp"
 #include "ops/test_support.hpp"

@@ -7,6 +7,9 @@
 
 #include "core/test_support.hpp"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 
 namespace heddle {
 namespace {

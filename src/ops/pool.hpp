@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/count.hpp"
 #include "ops/rules.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/snapshots.hpp"
 
 /// Recurrences with a matrix as the state of each head. Results hold the outputs first, the states

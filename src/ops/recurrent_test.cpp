@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml/op_list.h"
 #include "ops/backward.hpp"
 #include "ops/build.hpp"
 #include "ops/catalogue.hpp"

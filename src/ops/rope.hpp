@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/descriptor.hpp"
 
 namespace heddle::ops {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/snapshots.hpp"
 
 /// State-space models (Mamba).

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 #include "ops/rules.hpp"
 
 namespace heddle::ops {

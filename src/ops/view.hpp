@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ggml/op_list.h"
 #include "ops/descriptor.hpp"
 
 namespace heddle::ops {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/type.hpp"
+#include "ggml/op_list.h"
 #include "impl/view_ops.h"
 
 namespace heddle {

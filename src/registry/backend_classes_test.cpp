@@ -6,7 +6,10 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_math.h"
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace {
 

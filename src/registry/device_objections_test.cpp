@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "ggml/op_list.h"
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 /// What the tests of this folder share.
 namespace heddle::test {

@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "ggml.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "runtime/placement.hpp"
 #include "runtime/test_support.hpp"
 #include "runtime/transfer.hpp"

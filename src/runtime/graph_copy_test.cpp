@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "ggml.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "runtime/host_buffer.hpp"
 #include "runtime/multi_buffer.hpp"
 #include "runtime/placement.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ggml/op_list.h"
 #include "runtime/buffer.hpp"
 #include "runtime/stream.hpp"
 

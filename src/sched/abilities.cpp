@@ -37,7 +37,7 @@ void Abilities::prefetch_ahead(RunnerId runner, TensorId node) {
 bool Abilities::can_run(RunnerId runner, TensorId node) {
     const Runner& candidate = team_[runner];
     if (!candidate.available) return false;
-    if (index_.is_view(node) || index_.facts(node).op == GGML_OP_NONE) return true;
+    if (index_.is_view(node) || index_.facts(node).op == kNoOp) return true;
     std::uint8_t& known = answer(runner, node);
     if (known == not_asked) {
         prefetch_ahead(runner, node);

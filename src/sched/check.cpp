@@ -10,7 +10,7 @@ namespace {
 /// What a node changes when its turn comes: itself. Views and plain tensors only say where memory
 /// is.
 bool is_computed(const GraphIndex& index, TensorId id) {
-    return index.is_node(id) && !index.is_view(id) && index.facts(id).op != GGML_OP_NONE;
+    return index.is_node(id) && !index.is_view(id) && index.facts(id).op != kNoOp;
 }
 
 /// The tensor that `node` reads from source `source` although it has no value yet, or kNoTensor.

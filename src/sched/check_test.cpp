@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "core/test_support.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 
 namespace heddle::sched {
 namespace {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backends/sim/test_support.hpp"
+#include "ggml/ops.h"
 
 namespace heddle::sched {
 namespace {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "core/test_support.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::sched {
 namespace {

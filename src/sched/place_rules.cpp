@@ -1,3 +1,4 @@
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "runtime/buffer.hpp"
 #include "runtime/device.hpp"

@@ -8,6 +8,7 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops.h"
 #include "runtime/test_support.hpp"
 
 namespace heddle::sched {

@@ -133,7 +133,7 @@ Result<bool> Resize::is_runnable(const Splits& splits, WiredGraph& wired, const 
         for (std::int32_t at = split.begin; at < split.end; ++at) {
             const TensorId id = splits.order[static_cast<std::size_t>(at)];
             if (is_affected_[static_cast<std::size_t>(id)] == 0) continue;
-            if (index_.is_view(id) || index_.facts(id).op == GGML_OP_NONE) continue;
+            if (index_.is_view(id) || index_.facts(id).op == kNoOp) continue;
             nodes.push_back(wired.nodes()[static_cast<std::size_t>(at)]);
         }
         for (const Tensor* node : nodes) {

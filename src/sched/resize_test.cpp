@@ -5,6 +5,9 @@
 
 #include <random>
 
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "sched/scheduler.hpp"
 #include "sched/test_support.hpp"
 

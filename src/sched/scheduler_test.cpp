@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "ggml-cpp.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "sched/test_support.hpp"
 
 namespace heddle::sched {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ggml/op_list.h"
 #include "ops/optimizer.hpp"
 #include "runtime/buffer.hpp"
 #include "sched/reorder.hpp"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "ggml/ops.h"
 #include "runtime/stream.hpp"
 #include "sched/stage_test_support.hpp"
 

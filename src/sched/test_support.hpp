@@ -9,6 +9,8 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/sched.h"
 
 /// What tests of the whole scheduler share: simulated devices before the CPU, weights on

@@ -13,7 +13,7 @@ namespace {
 /// Tensors that are filled from outside and stay where they are.
 bool stays(const GraphIndex& index, TensorId id) {
     if (index.root(id) != id || !index.had_memory(id)) return false;
-    return !index.is_node(id) || index.facts(id).op == GGML_OP_NONE;
+    return !index.is_node(id) || index.facts(id).op == kNoOp;
 }
 
 /// From the beginning of its root. Views of views have several steps to it.
@@ -176,7 +176,7 @@ void WiredGraph::list_given(const GraphIndex& index, const Splits& splits) {
         given_.push_back({id, index[id].buffer, index[id].data});
     }
     for (const TensorId id : splits.order) {
-        if (index.is_view(id) || index.facts(id).op == GGML_OP_NONE) continue;
+        if (index.is_view(id) || index.facts(id).op == kNoOp) continue;
         const TensorId root = index.root(id);
         if (index.facts(root).buffer == nullptr || index[root].buffer == nullptr) continue;
         written_.push_back(index[root].buffer);

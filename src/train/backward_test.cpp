@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/test_support.hpp"
+#include "ggml/op_list.h"
 #include "ops/binary.hpp"
 #include "ops/build.hpp"
 #include "ops/check.hpp"

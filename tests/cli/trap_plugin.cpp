@@ -9,7 +9,9 @@
 #include <memory>
 
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace {
 

@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "ggml/op_list.h"
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 /// A device that makes full use of what it may rely on: each stream has a thread that looks at the
 /// nodes it was given, at their sources, parameters and addresses, as late as it may.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ggml-cpp.h"
+#include "ggml/ops.h"
 #include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {

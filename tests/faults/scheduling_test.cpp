@@ -7,6 +7,7 @@
 
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/sched.h"
 #include "tests/faults/faulty_devices.hpp"
 #include "tests/faults/small_model.hpp"

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "ggml/ops.h"
+
 namespace heddle::faults {
 namespace {
 

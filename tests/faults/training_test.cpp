@@ -8,6 +8,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-opt.h"
+#include "ggml/ops_math.h"
 #include "tests/faults/sweep.hpp"
 
 namespace heddle::faults {

@@ -73,6 +73,9 @@ class ABrokenRule(unittest.TestCase):
         cls.across = copy.append("src/backends/blas/device.cpp", '#include "backends/cpu/plan.hpp"\n')
         cls.for_tests = copy.append("src/quant/simple.cpp", '#include "quant/test_support.hpp"\n')
         copy.append("src/backends/newcomer/device.cpp", '#include "core/tensor.hpp"\n#include "runtime/buffer.hpp"\n')
+        cls.common = copy.append("src/core/tensor.hpp", '#include "ggml/op_list.h"\n')
+        cls.through = copy.append("src/runtime/stream.hpp", '#include "ops/roll.hpp"\n')
+        cls.no_list = copy.append("scripts/check.d/op_list.txt", "src/quant/rows.hpp  made up\n")
         copy.append("src/stray/stray.cpp", "int stray;\n")
         copy.append("src/quant/rig.hpp", "#include <gmock/gmock.h>\n")
         copy.append("src/backends/newcomer/CMakeLists.txt", "heddle_c_library(ggml-newcomer SOURCES device.cpp)\n")
@@ -131,6 +134,15 @@ class ABrokenRule(unittest.TestCase):
 
     def test_of_layers_is_told_for_a_folder_that_is_no_layer(self):
         self.told("src/stray/stray.cpp", 1, "layers", "no layer", "give it a row")
+
+    def test_of_the_op_list_is_told_for_a_common_header_that_includes_it(self):
+        self.told("src/core/tensor.hpp", self.common, "op-list", "includes the list of ops", "let its sources include it")
+
+    def test_of_the_op_list_is_told_for_an_include_through_a_descriptor(self):
+        self.told("src/runtime/stream.hpp", self.through, "op-list", "through src/ops/roll.hpp")
+
+    def test_of_the_op_list_is_told_for_a_row_that_needs_it_no_more(self):
+        self.told("scripts/check.d/op_list.txt", self.no_list, "op-list", "src/quant/rows.hpp", "remove the row")
 
     def test_of_backends_is_told_for_a_folder_without_a_row(self):
         self.told("src/backends/newcomer/CMakeLists.txt", 1, "backends", "newcomer is no row", "add one")

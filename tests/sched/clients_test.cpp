@@ -8,6 +8,9 @@
 #include <set>
 
 #include "ggml-backend-impl.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "sched/test_support.hpp"
 
 namespace heddle::sched {

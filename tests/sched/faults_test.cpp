@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
+#include "ggml/ops_train.h"
 #include "runtime/buffer_count.hpp"
 #include "sched/test_support.hpp"
 

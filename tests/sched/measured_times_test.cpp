@@ -13,6 +13,8 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/sched.h"
 #include "sched/explain/schedule.hpp"
 #include "tests/conformance/late_device.hpp"

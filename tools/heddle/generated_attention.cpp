@@ -1,6 +1,8 @@
 #include <cmath>
 
 #include "generated_recipes.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 
 namespace heddle::tool {
 namespace {

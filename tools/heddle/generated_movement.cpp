@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "generated_recipes.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::tool {
 namespace {

@@ -1,4 +1,5 @@
 #include "generated_recipes.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::tool {
 namespace {

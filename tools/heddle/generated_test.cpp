@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ggml/op_list.h"
 #include "golden/build_case.hpp"
 #include "ops/build.hpp"
 #include "ops/check.hpp"

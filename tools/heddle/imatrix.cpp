@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "console.hpp"
 #include "ggml-cpp.h"
+#include "ggml/op_list.h"
 #include "gguf.h"
 #include "interrupt.hpp"
 #include "outcome.hpp"

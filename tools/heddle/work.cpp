@@ -1,5 +1,6 @@
 #include "work.hpp"
 
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 
 // The catalogue's names are not those of the C++ API, so files that use the latter come here.

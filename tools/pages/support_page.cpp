@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "ggml-backend.h"
+#include "ggml/ops_reduce.h"
 #include "golden/build_case.hpp"
 #include "golden/case_file.hpp"
 #include "ops/catalogue.hpp"

@@ -15,6 +15,7 @@
 
 #include "../../ggml-alloc.h"
 #include "../../ggml-backend.h"
+#include "../../ggml/op_list.h"
 #include "../heddle.h"
 #include "shared.h"
 

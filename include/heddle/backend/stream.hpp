@@ -8,18 +8,16 @@
 
 #include "buffer.hpp"
 #include "guard.hpp"
-#include "impl/view_ops.h"
 
 namespace heddle::plugin {
 
+// Both are defined in `nodes.hpp`, for which the list of ops is needed.
+
 /// Whether a node is a view or an input: there is nothing to compute for it on any device.
-inline bool computes_nothing(const ggml_tensor& node) noexcept { return ggml_op_is_empty(node.op); }
+inline bool computes_nothing(const ggml_tensor& node) noexcept;
 
 /// Whether a stream has work to do for a node of its graph.
-inline bool wants_computing(const ggml_tensor& node) noexcept {
-    return !computes_nothing(node) && (node.flags & GGML_TENSOR_FLAG_COMPUTE) != 0 &&
-           !ggml_is_empty(&node);
-}
+inline bool wants_computing(const ggml_tensor& node) noexcept;
 
 // What a stream class may have. It has `static inline ggml_guid guid = {...}`, 16 bytes drawn at
 // random that say what kind of backend it is, and one of `compute(graph)` and `compute_node(node)`.
@@ -284,3 +282,7 @@ S* stream_cast(ggml_backend_t stream) noexcept {
 }
 
 }  // namespace heddle::plugin
+
+#ifndef HEDDLE_EXPLICIT_OPS  // see ggml.h
+#include "nodes.hpp"
+#endif

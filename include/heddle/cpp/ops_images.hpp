@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "../../ggml/ops_layout.h"
+#include "../../ggml/ops_nn.h"
 #include "op.hpp"
 
 namespace heddle::api {

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "../../ggml/ops_layout.h"
 #include "op.hpp"
 
 namespace heddle::api {

@@ -1,6 +1,8 @@
 /// Ops on each element by itself. Part of `heddle/heddle.hpp`.
 #pragma once
 
+#include "../../ggml/ops_layout.h"
+#include "../../ggml/ops_math.h"
 #include "op.hpp"
 
 namespace heddle::api {

@@ -1,6 +1,10 @@
 /// Ops over rows: sums, norms, products, attention. Part of `heddle/heddle.hpp`.
 #pragma once
 
+#include "../../ggml/ops_layout.h"
+#include "../../ggml/ops_nn.h"
+#include "../../ggml/ops_reduce.h"
+#include "../../ggml/ops_train.h"
 #include "op.hpp"
 
 namespace heddle::api {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ggml.h"
+#include "ggml/op_list.h"
 
 /// Whether `op` makes a view or an input, so that there is nothing to run.
 static inline bool ggml_op_is_empty(enum ggml_op op) {

@@ -5,6 +5,7 @@
 
 #include "backends/host_memory_check.hpp"
 #include "core/graph.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
 #include "ops/order_check.hpp"

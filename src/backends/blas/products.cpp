@@ -9,6 +9,8 @@
 #include <new>
 #include <thread>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/matmul.hpp"
 #include "quant/traits.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "backends/blas/device.hpp"
 #include "ggml-blas.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::blas {
 namespace {

@@ -81,7 +81,7 @@ ggml_status status_of(Body&& body) {
 
 }  // namespace
 
-void ggml_cpu_init(void) { kernels_for(GGML_OP_NONE); }
+void ggml_cpu_init(void) { kernels_for(kNoOp); }
 
 ggml_cplan ggml_graph_plan(const ggml_cgraph* cgraph, int n_threads, ggml_threadpool* threadpool) {
     auto plan = capi::guarded([&]() -> Result<ggml_cplan> {

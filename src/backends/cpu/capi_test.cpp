@@ -8,6 +8,9 @@
 #include "core/graph.hpp"
 #include "core/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_train.h"
 #include "heddle/heddle.h"
 
 namespace heddle {

@@ -3,6 +3,7 @@
 #include "backends/cpu/large_pages.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
 #include "backends/cpu/topology.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::cpu {
 

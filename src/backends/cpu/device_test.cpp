@@ -10,6 +10,7 @@
 #include "backends/cpu/isa.hpp"
 #include "core/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_math.h"
 #include "heddle/cpu.h"
 #include "heddle/heddle.h"
 #include "simd/extensions.hpp"

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/fused/bound_steps.hpp"
 #include "backends/cpu/kernels/fused/cut.hpp"
+#include "ggml/op_list.h"
 #include "ops/custom.hpp"
 
 namespace heddle::cpu {

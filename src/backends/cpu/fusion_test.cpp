@@ -12,6 +12,7 @@
 #include "core/test_support.hpp"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
+#include "ggml/ops.h"
 #include "heddle/cpu.h"
 #include "heddle/heddle.h"
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/every_kernel.hpp"  // kEveryKernel, listed by the build
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/repack/buffer_type.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

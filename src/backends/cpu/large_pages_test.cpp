@@ -12,6 +12,8 @@
 #include "ggml-alloc.h"
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cpu {

@@ -7,6 +7,7 @@
 #include "backends/cpu/topology.hpp"
 #include "backends/host_memory_check.hpp"
 #include "core/context.hpp"
+#include "impl/view_ops.h"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
 #include "ops/custom.hpp"

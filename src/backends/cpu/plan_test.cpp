@@ -10,6 +10,9 @@
 #include "backends/cpu/topology.hpp"
 #include "core/test_support.hpp"
 #include "ggml-backend.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "ops/check.hpp"
 
 namespace heddle::cpu {

@@ -12,6 +12,7 @@
 #include "core/hooks.h"
 #include "ggml-cpu.h"
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/cpu.h"
 
 namespace heddle::cpu {

@@ -16,6 +16,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
+#include "ggml/ops.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cuda {

@@ -13,6 +13,8 @@
 #include "backends/cuda/cuda_bench.cuh"
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/kernels/products/products.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/flash_attn.hpp"
 
 namespace heddle::cuda {

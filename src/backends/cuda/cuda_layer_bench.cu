@@ -9,6 +9,8 @@
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
 #include "backends/cuda/kernels/rows/rope_store.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/flash_attn.hpp"
 #include "ops/glu.hpp"
 #include "ops/norm.hpp"

@@ -15,6 +15,9 @@
 #include "ggml-cpp.h"
 #include "ggml-cuda.h"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 #include "heddle/heddle.h"
 #include "ops/catalogue.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "backends/gpu/offload.hpp"
 #include "ggml-cuda.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::cuda {
 

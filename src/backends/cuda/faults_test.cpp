@@ -16,6 +16,9 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cuda {

@@ -6,6 +6,7 @@
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 
 static void drop_line(enum ggml_log_level level, const char* text, void* data) {
     (void)level, (void)text, (void)data;

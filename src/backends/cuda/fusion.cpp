@@ -6,6 +6,7 @@
 
 #include "backends/cuda/step_list.hpp"
 #include "backends/gpu/gather_products.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

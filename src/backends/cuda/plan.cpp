@@ -9,6 +9,8 @@
 #include "backends/cuda/memory.hpp"
 #include "backends/cuda/product_fusion.hpp"
 #include "core/graph.hpp"
+#include "ggml/op_list.h"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"
 #include "ops/order_check.hpp"

@@ -15,6 +15,7 @@
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 
 namespace {
 

@@ -1,6 +1,7 @@
 #include "backends/cuda/product_fusion.hpp"
 
 #include "backends/cuda/step_list.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -12,6 +12,9 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::cuda {
 namespace {

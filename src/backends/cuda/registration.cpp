@@ -14,6 +14,7 @@
 #include "backends/named_functions.hpp"
 #include "ggml-cuda.h"
 #include "ggml-impl.h"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/backend/reserve.h"
 #include "heddle/backend/trace.h"
 

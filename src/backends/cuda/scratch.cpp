@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/kernel_list.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::cuda {
 

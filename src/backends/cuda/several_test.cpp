@@ -13,6 +13,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
+#include "ggml/ops_layout.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cuda {

@@ -8,6 +8,9 @@
 
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::cuda {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ggml-cpp.h"
+#include "ggml/ops.h"
 
 /// A small model in the manner of whisper.cpp's, and how its graphs are written down: for
 /// whisper_test.cpp.

@@ -12,6 +12,7 @@
 #include "backends/cuda/whisper_model.hpp"
 #include "ggml-cpu.h"
 #include "ggml-cuda.h"
+#include "ggml/ops.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cuda::whisper {

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/tensor.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::gpu {
 

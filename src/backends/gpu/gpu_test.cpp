@@ -14,6 +14,8 @@
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
 #include "core/test_support.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_math.h"
 
 namespace heddle::gpu {
 namespace {

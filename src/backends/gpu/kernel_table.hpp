@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -30,7 +29,7 @@ inline bool has_operands(const Tensor& node) {
 template <class Row>
 class KernelTable {
 public:
-    KernelTable(std::initializer_list<std::span<const Row>> families) {
+    KernelTable(std::initializer_list<std::span<const Row>> families) : by_op_(all_ops().size()) {
         for (const std::span<const Row> family : families) {
             for (const Row& row : family) by_op_[static_cast<std::size_t>(row.op)].push_back(&row);
         }
@@ -75,7 +74,7 @@ public:
     }
 
 private:
-    std::array<std::vector<const Row*>, GGML_OP_COUNT> by_op_;
+    std::vector<std::vector<const Row*>> by_op_;
 };
 
 }  // namespace heddle::gpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "core/tensor.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::gpu {
 

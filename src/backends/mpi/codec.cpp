@@ -4,6 +4,7 @@
 
 #include "backends/mpi/protocol.hpp"
 #include "core/sound_layout.hpp"
+#include "ggml/op_list.h"
 #include "ops/custom.hpp"
 
 namespace heddle::mpi {

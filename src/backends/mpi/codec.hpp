@@ -51,7 +51,7 @@ std::vector<Record> describe_node(const Tensor& node, const MemoryOf& memory_of)
         if (node.src[i] == nullptr || node.src[i] == &node) continue;
         last.sources[i] = static_cast<std::int32_t>(records.size());
         Record source = describe_alone(*node.src[i]);
-        source.tensor.op = GGML_OP_NONE;
+        source.tensor.op = kNoOp;
         source.tensor.name[0] = '\0';
         std::memset(source.tensor.op_params, 0, sizeof source.tensor.op_params);
         source.memory = memory_of(*node.src[i]);

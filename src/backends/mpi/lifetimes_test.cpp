@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "backends/mpi/test_support.hpp"
+#include "ggml/ops_math.h"
 
 namespace heddle::mpi {
 namespace {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/type.hpp"
+#include "ggml/op_list.h"
 #include "heddle/heddle.h"
 #include "ops/catalogue.hpp"
 

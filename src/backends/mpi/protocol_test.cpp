@@ -13,6 +13,9 @@
 #include "backends/mpi/packing.hpp"
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/test_support.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
 
 namespace heddle::mpi {
 namespace {

@@ -12,6 +12,7 @@
 #include "backends/mpi/fabric_threads.hpp"
 #include "backends/mpi/worker/server.hpp"
 #include "backends/named_functions.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/mpi.h"
 
 extern "C" {

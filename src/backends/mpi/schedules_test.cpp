@@ -4,6 +4,7 @@
 #include <random>
 
 #include "backends/mpi/test_support.hpp"
+#include "ggml/ops_math.h"
 
 namespace heddle::mpi {
 namespace {

@@ -6,6 +6,8 @@
 #include <random>
 
 #include "backends/mpi/test_support.hpp"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::mpi {
 namespace {

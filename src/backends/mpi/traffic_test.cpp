@@ -6,6 +6,7 @@
 
 #include "backends/mpi/client/trace.hpp"
 #include "backends/mpi/test_support.hpp"
+#include "ggml/ops_math.h"
 
 namespace heddle::mpi {
 namespace {

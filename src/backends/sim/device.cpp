@@ -6,6 +6,7 @@
 
 #include "backends/gpu/offload.hpp"
 #include "backends/sim/graph_work.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::sim {
 namespace {

@@ -1,6 +1,7 @@
 // Things that go wrong because they were told to.
 
 #include "backends/sim/test_support.hpp"
+#include "ggml/ops_math.h"
 #include "plugin/ggml-backend-impl.h"
 
 namespace heddle::sim {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "backends/sim/test_support.hpp"
+#include "ggml/ops_math.h"
 #include "heddle/heddle.h"
 
 namespace heddle::sim {

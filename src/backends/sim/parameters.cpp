@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "ops/custom.hpp"
 
@@ -165,20 +166,19 @@ std::string upper(std::string_view word) {
 
 }  // namespace
 
+OpSet::OpSet() : ops_(all_ops().size()) {}
+
 OpSet OpSet::all() {
     OpSet set;
-    set.ops_.set();
     set.unary_.set();
     set.glu_.set();
-    for (int op = 0; op < GGML_OP_COUNT; ++op) {
-        if (ops::runs_callers_function(static_cast<Op>(op)))
-            set.ops_.reset(static_cast<std::size_t>(op));
-    }
+    for (const OpInfo& op : all_ops()) set.ops_[op.id] = !ops::runs_callers_function(op.id);
     return set;
 }
 
 bool OpSet::has(const Tensor& node) const {
-    if (static_cast<unsigned>(node.op) >= GGML_OP_COUNT || !ops_[node.op]) return false;
+    const auto number = static_cast<std::size_t>(node.op);
+    if (number >= ops_.size() || !ops_[number]) return false;
     const auto function = static_cast<std::size_t>(node.op_params[0]);
     if (node.op == GGML_OP_UNARY) return function < unary_.size() && unary_[function];
     if (node.op == GGML_OP_GLU) return function < glu_.size() && glu_[function];
@@ -186,7 +186,7 @@ bool OpSet::has(const Tensor& node) const {
 }
 
 void OpSet::set(Op op, bool value) {
-    ops_.set(op, value);
+    ops_[op] = value;
     if (op == GGML_OP_UNARY) value ? unary_.set() : unary_.reset();
     if (op == GGML_OP_GLU) value ? glu_.set() : glu_.reset();
 }
@@ -205,12 +205,12 @@ Result<> OpSet::apply(std::string_view word) {
     }
     for (std::size_t i = 0; i < unary_.size(); ++i) {
         if (name_of(static_cast<ggml_unary_op>(i)) != name) continue;
-        if (value) ops_.set(GGML_OP_UNARY);
+        if (value) ops_[GGML_OP_UNARY] = true;
         return unary_.set(i, value), ok();
     }
     for (std::size_t i = 0; i < glu_.size(); ++i) {
         if (name_of(static_cast<ggml_glu_op>(i)) != name) continue;
-        if (value) ops_.set(GGML_OP_GLU);
+        if (value) ops_[GGML_OP_GLU] = true;
         return glu_.set(i, value), ok();
     }
     return invalid("ops: there is no op '", name, "'");

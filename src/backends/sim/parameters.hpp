@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/tensor.hpp"
@@ -14,6 +15,8 @@ namespace heddle::sim {
 /// A choice of ops. UNARY and GLU are chosen function by function.
 class OpSet {
 public:
+    OpSet();  ///< none
+
     /// Every op but the caller's own functions, which only the CPU can call.
     static OpSet all();
 
@@ -26,7 +29,7 @@ public:
 private:
     void set(Op op, bool value);
 
-    std::bitset<GGML_OP_COUNT> ops_;
+    std::vector<bool> ops_;  ///< by number
     std::bitset<GGML_UNARY_OP_COUNT> unary_;
     std::bitset<GGML_GLU_OP_COUNT> glu_;
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml/op_list.h"
+
 namespace heddle::sim {
 namespace {
 

@@ -8,6 +8,7 @@
 #include "backends/named_functions.hpp"
 #include "backends/sim/device.hpp"
 #include "ggml-cpu.h"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/backend/trace.h"
 #include "heddle/sim.h"
 

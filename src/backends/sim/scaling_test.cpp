@@ -1,6 +1,7 @@
 // Devices on several machines: a model spread over them takes as long as the formulas of
 // docs/cluster.md say.
 #include "backends/sim/test_support.hpp"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::sim {
 namespace {

@@ -3,6 +3,7 @@
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
+#include "ggml/ops.h"
 #include "plugin/ggml-backend-impl.h"
 
 namespace heddle::sim {

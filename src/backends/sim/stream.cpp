@@ -5,6 +5,7 @@
 #include "backends/sim/device.hpp"
 #include "backends/sim/graph_work.hpp"
 #include "core/graph.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "ops/order_check.hpp"
 
 namespace heddle::sim {

@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "backends/sim/test_support.hpp"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/backend/trace.h"
 
 namespace heddle::sim {

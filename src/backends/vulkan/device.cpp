@@ -4,6 +4,7 @@
 
 #include "backends/gpu/offload.hpp"
 #include "ggml-vulkan.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::vulkan {
 

@@ -2,6 +2,10 @@
 // limits and failures. Numbers are compared by `heddle verify`.
 
 #include "backends/vulkan/test_support.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::vulkan {
 namespace {

@@ -1,6 +1,7 @@
 #include "backends/vulkan/fusion.hpp"
 
 #include "backends/gpu/hazards.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::vulkan {
 namespace {

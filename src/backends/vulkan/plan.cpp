@@ -5,6 +5,7 @@
 #include "backends/gpu/hazards.hpp"
 #include "backends/vulkan/fusion.hpp"
 #include "core/graph.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/order_check.hpp"
 

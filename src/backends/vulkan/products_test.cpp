@@ -6,6 +6,8 @@
 #include <random>
 
 #include "backends/vulkan/test_support.hpp"
+#include "ggml/ops_reduce.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::vulkan {
 namespace {

@@ -9,6 +9,7 @@
 #include "backends/named_functions.hpp"
 #include "backends/vulkan/device.hpp"
 #include "ggml-vulkan.h"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/backend/reserve.h"
 
 namespace heddle::vulkan {

@@ -7,6 +7,7 @@
 #include "backends/vulkan/device.hpp"
 #include "backends/vulkan/pipelines.hpp"
 #include "ggml-impl.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::vulkan {
 

@@ -9,6 +9,7 @@
 #include "ggml-alloc.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpp.h"
+#include "ggml/ops_math.h"
 
 namespace {
 

@@ -17,6 +17,7 @@
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops.h"
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "heddle/backend.hpp"
+#include "heddle/backend/nodes.hpp"
 
 namespace {
 

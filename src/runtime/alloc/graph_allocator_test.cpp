@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml-impl.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "runtime/alloc/test_support.hpp"
 #include "runtime/test_support.hpp"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/prefetch.hpp"
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "runtime/alloc/linear.hpp"
 #include "runtime/buffer_type.hpp"

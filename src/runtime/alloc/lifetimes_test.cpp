@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "runtime/alloc/test_support.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/test_support.hpp"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "ops/fusion_test_support.hpp"
 #include "runtime/alloc/blocked_groups.hpp"
 #include "runtime/alloc/graph_allocator.hpp"

@@ -9,6 +9,7 @@
 
 #include "core/graph.hpp"
 #include "ggml.h"
+#include "ggml/ops.h"
 
 /// For tests and benchmarks of the planner: graphs like those of models, and others.
 namespace heddle::test {

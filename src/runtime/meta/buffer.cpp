@@ -94,7 +94,7 @@ Result<> JoinedBuffer::prepare(Tensor& tensor) {
         const std::lock_guard lock(mutex_);
         known_.erase(known_.lower_bound(begin), known_.lower_bound(std::max(end, begin + 1)));
     }
-    if (tensor.op != GGML_OP_NONE || tensor.buffer->usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE) {
+    if (tensor.op != kNoOp || tensor.buffer->usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE) {
         return ok();
     }
     HEDDLE_TRY_ASSIGN(const Split split, device_.ask(tensor));
@@ -134,7 +134,7 @@ Result<Parts> JoinedBuffer::parts_behind(const Tensor& tensor) {
         HEDDLE_TRY_ASSIGN(split, States(device_).of(root));
     }
     // By the time it is read, computed sums have been put together.
-    if (split.is_sum() && root.op != GGML_OP_NONE) split = mirrored();
+    if (split.is_sum() && root.op != kNoOp) split = mirrored();
     return parts_of(root, split);
 }
 

@@ -1,5 +1,6 @@
 // Graphs on joined devices: every rule gives what the CPU gives, or says why it cannot.
 
+#include "ggml/ops.h"
 #include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {

@@ -37,7 +37,7 @@ Result<Contents> look_at(Context& context, JoinedDevice& device) {
             continue;
         }
         if (tensor->data != nullptr || tensor->buffer != nullptr) continue;
-        auto split = tensor->op == GGML_OP_NONE ? device.ask(*tensor) : states.of(*tensor);
+        auto split = tensor->op == kNoOp ? device.ask(*tensor) : states.of(*tensor);
         if (!split) return std::move(split).error();
         states.set(*tensor, *split);
         const std::size_t wanted = memory.alloc_size(*tensor);

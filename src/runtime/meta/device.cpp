@@ -5,6 +5,7 @@
 #include <bit>
 #include <mutex>
 
+#include "heddle/backend/nodes.hpp"
 #include "runtime/buffer_type.hpp"
 #include "runtime/meta/buffer.hpp"
 #include "runtime/meta/states.hpp"
@@ -165,7 +166,7 @@ bool JoinedDevice::may_be_cut_so(const Tensor& node) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
         const Tensor* const source = node.src[i];
         if (source == nullptr) continue;
-        if (source->buffer == nullptr || source->op != GGML_OP_NONE) {
+        if (source->buffer == nullptr || source->op != kNoOp) {
             knows_all = false;
             continue;
         }

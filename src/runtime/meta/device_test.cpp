@@ -3,6 +3,7 @@
 #include <numeric>
 #include <thread>
 
+#include "ggml/ops_layout.h"
 #include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {

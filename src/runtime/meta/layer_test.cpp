@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "ggml/ops.h"
 #include "runtime/meta/test_support.hpp"
 
 namespace heddle::meta {

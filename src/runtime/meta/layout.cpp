@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ggml/op_list.h"
+
 namespace heddle::meta {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/hash_set.hpp"
+#include "ggml/op_list.h"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/generate.hpp"
 #include "runtime/buffer_type.hpp"

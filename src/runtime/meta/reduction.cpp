@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ggml/op_list.h"
 #include "runtime/buffer_type.hpp"
 #include "runtime/placement.hpp"
 #include "runtime/transfer.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "ops/concat.hpp"
 #include "ops/flash_attn.hpp"

@@ -1,6 +1,8 @@
 #include "runtime/meta/states.hpp"
 
 #include "core/log.hpp"
+#include "ggml/op_list.h"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/view.hpp"
 #include "runtime/buffer_type.hpp"

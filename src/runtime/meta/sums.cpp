@@ -4,6 +4,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "ggml/op_list.h"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/scale.hpp"
 #include "runtime/buffer.hpp"

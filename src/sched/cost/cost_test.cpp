@@ -11,6 +11,7 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops.h"
 #include "sched/cost/graph.hpp"
 
 namespace heddle::sched {

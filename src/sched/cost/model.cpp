@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ggml/op_list.h"
 #include "ops/catalogue.hpp"
 #include "sched/cost/cost.hpp"
 

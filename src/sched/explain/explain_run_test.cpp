@@ -10,6 +10,9 @@
 
 #include "backends/sim/test_support.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/cpu.h"
 #include "heddle/sched.h"
 #include "sched/explain/schedule.hpp"

@@ -28,7 +28,7 @@ struct PlanInput {
 /// Whether nothing is computed: a look at memory, or a parameter in the list of nodes.
 inline bool is_idle(const GraphIndex& index, TensorId id) {
     if (index.is_view(id)) return true;
-    return index.sources(id).empty() && index.facts(id).op == GGML_OP_NONE;
+    return index.sources(id).empty() && index.facts(id).op == kNoOp;
 }
 
 /// Where the nodes of a split write besides their own memory: the one op that changes sources.

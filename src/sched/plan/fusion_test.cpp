@@ -1,3 +1,4 @@
+#include "ggml/ops_math.h"
 #include "ops/fusion_test_support.hpp"
 #include "runtime/alloc/blocked_groups.hpp"
 #include "sched/plan/test_support.hpp"

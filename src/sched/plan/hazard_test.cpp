@@ -2,6 +2,9 @@
 
 #include <random>
 
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "runtime/device.hpp"
 #include "sched/plan/test_support.hpp"
 

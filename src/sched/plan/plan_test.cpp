@@ -1,5 +1,8 @@
 #include "sched/plan/plan.hpp"
 
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_nn.h"
 #include "sched/plan/test_support.hpp"
 
 namespace heddle::sched {

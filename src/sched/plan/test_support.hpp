@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "sched/plan/hazard.hpp"
 #include "sched/plan/plan.hpp"
 #include "sched/stage_test_support.hpp"

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "ggml/ops_math.h"
+#include "ggml/ops_reduce.h"
 #include "sched/submit/test_support.hpp"
 
 namespace heddle::sched {

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "ggml/ops.h"
 #include "sched/submit/test_support.hpp"
 
 namespace heddle::sched {

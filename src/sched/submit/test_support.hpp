@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ggml/ops_reduce.h"
 #include "sched/submit/submit.hpp"
 #include "sched/test_support.hpp"
 

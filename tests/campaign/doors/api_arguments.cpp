@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "ggml/op_list.h"
 #include "tests/campaign/settings.hpp"
 
 namespace heddle::campaign {

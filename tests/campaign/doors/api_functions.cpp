@@ -4,6 +4,7 @@
 #include "core/hooks.h"
 #include "ggml-backend-impl.h"
 #include "ggml-quants.h"
+#include "ggml/ops.h"
 #include "heddle/backend/objection.h"
 #include "heddle/gguf.h"
 #include "heddle/heddle.h"

@@ -1,6 +1,7 @@
 // The objects among the arguments: one that is there, or one made for the occasion.
 #include <array>
 
+#include "ggml/ops_math.h"
 #include "tests/campaign/doors/api_arguments.hpp"
 
 namespace heddle::campaign {

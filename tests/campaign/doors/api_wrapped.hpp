@@ -13,6 +13,7 @@
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 #include "ggml-opt.h"
+#include "ggml/ops_math.h"
 #include "gguf.h"
 #include "tests/campaign/settings.hpp"
 

@@ -1,6 +1,7 @@
 #include "machine.hpp"
 
 #include "ggml-cpu.h"
+#include "ggml/ops_math.h"
 #include "heddle/heddle.h"
 #include "heddle/result.hpp"
 #include "heddle/sim.h"

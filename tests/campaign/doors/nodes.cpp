@@ -7,11 +7,13 @@
 
 #include "core/graph.hpp"
 #include "ggml-cpu.h"
+#include "ggml/ops_layout.h"
 #include "golden/build_case.hpp"
 #include "golden/compare.hpp"
 #include "golden_cases.hpp"
 #include "guarded_memory.hpp"
 #include "heddle/heddle.h"
+#include "impl/view_ops.h"
 #include "machine.hpp"
 #include "ops/catalogue.hpp"
 #include "ops/check.hpp"

@@ -1,5 +1,6 @@
 #include "rewrite.hpp"
 
+#include "ggml/op_list.h"
 #include "ops/custom.hpp"
 
 namespace heddle::campaign {

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "ggml-cpu.h"
+#include "ggml/op_list.h"
 #include "heddle/heddle.h"
 #include "session.hpp"
 

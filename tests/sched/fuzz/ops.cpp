@@ -1,3 +1,5 @@
+#include "ggml/ops.h"
+
 #include "recipe.hpp"
 #include "shapes.hpp"
 

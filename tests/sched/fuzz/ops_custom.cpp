@@ -1,3 +1,5 @@
+#include "ggml/ops_layout.h"
+#include "ggml/ops_train.h"
 #include "shapes.hpp"
 
 /// Functions of the caller: only the processor can call them, so graphs with them always cross

@@ -1,3 +1,6 @@
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_nn.h"
 #include "shapes.hpp"
 
 /// Convolutions and what belongs to them.

@@ -1,3 +1,4 @@
+#include "ggml/ops.h"
 #include "shapes.hpp"
 
 /// Ops that go along a sequence and carry a state, and those of mixtures of streams.

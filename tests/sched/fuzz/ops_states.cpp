@@ -1,3 +1,4 @@
+#include "ggml/ops.h"
 #include "shapes.hpp"
 
 /// Memory that stays from run to run, as in a cache of keys.

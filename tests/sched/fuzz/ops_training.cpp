@@ -1,3 +1,4 @@
+#include "ggml/ops.h"
 #include "shapes.hpp"
 
 /// Losses, gradients of ops, steps of optimisers.

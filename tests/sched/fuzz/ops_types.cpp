@@ -1,3 +1,4 @@
+#include "ggml/ops.h"
 #include "shapes.hpp"
 
 /// Values of other types than f32, made and read.

@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "ggml/op_list.h"
 #include "recipe.hpp"
 #include "world.hpp"
 

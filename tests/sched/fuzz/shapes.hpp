@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ggml/ops.h"
 #include "recipe.hpp"
 #include "runtime/objects.hpp"
 

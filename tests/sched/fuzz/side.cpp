@@ -3,6 +3,8 @@
 #include <sstream>
 
 #include "ggml-cpu.h"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 #include "runtime/objects.hpp"
 
 namespace heddle::fuzz {

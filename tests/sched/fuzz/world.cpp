@@ -7,6 +7,7 @@
 #include "ops/view_op.hpp"
 #ifdef HEDDLE_FUZZ_WITH_BLAS
 #include "ggml-blas.h"
+#include "ggml/op_list.h"
 #endif
 
 namespace heddle::fuzz {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ggml/op_list.h"
+
 namespace heddle::tool::bench {
 
 ggml_tensor* Inputs::make(ggml_type type, std::initializer_list<std::int64_t> extents,

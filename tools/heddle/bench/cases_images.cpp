@@ -1,4 +1,7 @@
 #include "bench/cases.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 
 /// Layers of sound and images.
 namespace heddle::tool::bench {

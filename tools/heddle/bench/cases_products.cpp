@@ -1,6 +1,9 @@
 #include <cmath>
 
 #include "bench/cases.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 
 /// Matrix products and attention: most of what models compute.
 namespace heddle::tool::bench {

@@ -1,4 +1,7 @@
 #include "bench/cases.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_math.h"
+#include "ggml/ops_nn.h"
 
 /// Layers of language models that are neither products nor attention.
 namespace heddle::tool::bench {

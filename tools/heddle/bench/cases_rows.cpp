@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "bench/cases.hpp"
+#include "ggml/ops.h"
 
 /// Ops that read and write each number a few times: memory is what they wait for.
 namespace heddle::tool::bench {

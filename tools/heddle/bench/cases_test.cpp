@@ -6,6 +6,7 @@
 #include <set>
 
 #include "bench/workload.hpp"
+#include "ggml/op_list.h"
 #include "heddle/heddle.h"
 #include "ops/catalogue.hpp"
 

@@ -1,4 +1,5 @@
 #include "bench/cases.hpp"
+#include "ggml/ops.h"
 
 /// What training adds to a language model: the loss, gradients that are ops, and the optimiser.
 namespace heddle::tool::bench {

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "ggml/ops_math.h"
 #include "heddle/heddle.hpp"
 
 namespace heddle::tool::bench {

@@ -7,6 +7,7 @@
 #include "bench/output.hpp"
 #include "bench/workload.hpp"
 #include "console.hpp"
+#include "ggml/ops_reduce.h"
 #include "interrupt.hpp"
 #include "outcome.hpp"
 #include "shared_options.hpp"

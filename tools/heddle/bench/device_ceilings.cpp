@@ -6,6 +6,8 @@
 
 #include "bench/measure.hpp"
 #include "bench/workload.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::tool::bench {
 namespace {

@@ -13,6 +13,7 @@
 #include "bench/synthetic.hpp"
 #include "console.hpp"
 #include "device_choice.hpp"
+#include "ggml/op_list.h"
 #include "interrupt.hpp"
 #include "model/generator.hpp"
 #include "model/placement_text.hpp"

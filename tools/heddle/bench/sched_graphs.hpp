@@ -9,6 +9,7 @@
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops.h"
 
 /// Graphs for the benchmarks of the scheduler, `heddle bench sched` and `bench/sched_bench.cpp`:
 /// weights that stay, and graphs over them that are built again and again.

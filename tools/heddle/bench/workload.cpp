@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ggml-backend.h"
+#include "ggml/op_list.h"
 #include "heddle/heddle.h"
 #include "interrupt.hpp"
 

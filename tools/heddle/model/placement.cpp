@@ -5,6 +5,7 @@
 
 #include "bytes_text.hpp"
 #include "ggml-impl.h"
+#include "ggml/op_list.h"
 
 namespace heddle::tool {
 namespace {

@@ -4,6 +4,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ggml/op_list.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -2,6 +2,9 @@
 #include <cfloat>
 #include <cmath>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

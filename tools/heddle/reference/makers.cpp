@@ -1,5 +1,7 @@
 #include <cmath>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

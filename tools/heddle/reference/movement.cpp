@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ggml/op_list.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -1,3 +1,4 @@
+#include "ggml/op_list.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ggml/op_list.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/context.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::tool::reference {
 namespace {

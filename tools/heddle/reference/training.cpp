@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ggml/op_list.h"
 #include "reference/reference.hpp"
 
 namespace heddle::tool::reference {

@@ -1,4 +1,5 @@
 #include "backends/cpu/repack/product.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/products/gemm_pieces.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

@@ -9,6 +9,8 @@
 #include "backends/cpu/repack/repack_kernel.hpp"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_reduce.h"
 #include "heddle/heddle.h"
 #include "ops/matmul.hpp"
 #include "ops/rows.hpp"

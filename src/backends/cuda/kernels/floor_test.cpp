@@ -9,6 +9,7 @@
 #include "backends/cuda/kernel.hpp"
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops.h"
 #include "heddle/heddle.h"
 
 namespace heddle::cuda {

@@ -18,6 +18,8 @@
 #include "backends/cuda/board.hpp"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
 #include "core/half.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/glu.hpp"
 #include "ops/norm.hpp"
 #include "ops/rope.hpp"

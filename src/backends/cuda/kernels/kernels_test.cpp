@@ -20,6 +20,8 @@
 
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "core/half.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/flash_attn.hpp"
 #include "quant/codec.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backends/gpu/conditions/common.hpp"
+#include "ggml/ops_layout.h"
 #include "ops/generate.hpp"
 #include "ops/triangle.hpp"
 

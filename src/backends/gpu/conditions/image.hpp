@@ -1,6 +1,8 @@
 #pragma once
 
 #include "backends/gpu/conditions/common.hpp"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "ops/pool.hpp"
 #include "ops/upscale.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backends/gpu/conditions/common.hpp"
+#include "ggml/ops_nn.h"
 #include "ops/rope.hpp"
 
 /// What kernels of this family ask of a node, on every GPU.

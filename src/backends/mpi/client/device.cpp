@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/root_buffer.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "ops/custom.hpp"
 
 namespace heddle::mpi {

@@ -6,6 +6,8 @@
 #include "backends/mpi/client/device.hpp"
 #include "backends/mpi/delta.hpp"
 #include "core/root_buffer.hpp"
+#include "ggml/op_list.h"
+#include "heddle/backend/nodes.hpp"
 #include "ops/catalogue.hpp"
 
 namespace heddle::mpi {

@@ -6,6 +6,7 @@
 
 #include "backends/mpi/client/device.hpp"
 #include "core/root_buffer.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::mpi {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heddle/backend/device.hpp"
+#include "heddle/backend/nodes.hpp"
 #include "heddle/heddle.h"
 #include "ops/catalogue.hpp"
 

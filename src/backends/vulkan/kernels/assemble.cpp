@@ -5,6 +5,7 @@
 
 #include "backends/vulkan/kernels/common.hpp"
 #include "backends/vulkan/kernels/copy.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::vulkan {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "backends/gpu/conditions/common.hpp"
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 #include "ops/flash_attn.hpp"
 
 namespace heddle::vulkan {

@@ -5,6 +5,7 @@
 #include "backends/gpu/conditions/training.hpp"
 #include "backends/gpu/conditions/unary.hpp"
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 #include "ops/clamp.hpp"
 #include "ops/leaky_relu.hpp"
 #include "ops/scale.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 #include "ops/mask.hpp"
 
 namespace heddle::vulkan {

@@ -3,6 +3,9 @@
 #include "backends/gpu/conditions/image.hpp"
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 
 namespace heddle::vulkan {
 namespace {

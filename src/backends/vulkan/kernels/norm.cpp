@@ -4,6 +4,7 @@
 
 #include "backends/gpu/conditions/training.hpp"
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 #include "ops/backward.hpp"
 
 namespace heddle::vulkan {

@@ -4,6 +4,7 @@
 
 #include "backends/gpu/conditions/state_space.hpp"
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::vulkan {
 namespace {

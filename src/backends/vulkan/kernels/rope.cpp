@@ -6,6 +6,8 @@
 #include <numbers>
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 
 namespace heddle::vulkan {
 namespace {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::vulkan {
 

@@ -6,6 +6,8 @@
 
 #include "backends/gpu/conditions/common.hpp"
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::vulkan {
 namespace {

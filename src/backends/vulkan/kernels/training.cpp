@@ -3,6 +3,7 @@
 #include "backends/gpu/conditions/training.hpp"
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::vulkan {
 namespace {

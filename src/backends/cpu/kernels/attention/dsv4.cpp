@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernel.hpp"
+#include "ggml/op_list.h"
 
 /// Hyper-connections. Nothing here is hot: each element is touched a few times.
 namespace heddle::cpu {

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_rows.hpp"
 #include "backends/cpu/kernels/attention/flash_attn_tiles.hpp"
+#include "ggml/op_list.h"
 #include "quant/codec.hpp"
 
 namespace heddle::cpu {

@@ -5,6 +5,7 @@
 #include "backends/cpu/dot/multiplier.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "core/half.hpp"
+#include "ggml/op_list.h"
 #include "quant/codec.hpp"
 
 namespace heddle::cpu {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernel.hpp"
+#include "ggml/ops_train.h"
 #include "heddle/exception.hpp"
 
 namespace heddle::cpu {

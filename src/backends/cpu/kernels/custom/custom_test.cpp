@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backends/cpu/kernels/test_support.hpp"
+#include "ggml/ops_train.h"
 
 namespace heddle::cpu {
 namespace {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/elementwise/broadcast.hpp"
+#include "ggml/op_list.h"
 #include "quant/codec.hpp"
 #include "quant/traits.hpp"
 

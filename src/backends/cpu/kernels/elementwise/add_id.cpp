@@ -1,6 +1,7 @@
 #include "ops/add_id.hpp"
 
 #include "backends/cpu/kernels/elementwise/spans.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/elementwise/broadcast.hpp"
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "core/half.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels/lanes_erf.hpp"
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/lanes_sigmoid.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
 #include "backends/cpu/kernels/lanes_angle.hpp"
 #include "backends/cpu/kernels/lanes_log.hpp"
+#include "ggml/op_list.h"
 #include "ops/clamp.hpp"
 #include "ops/leaky_relu.hpp"
 

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/elementwise/map_rows.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "backends/cpu/kernels/elementwise/spans.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 #include "ops/mask.hpp"
 
 /// Ops that keep a part of each matrix: which elements depends on the row alone.

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ggml/op_list.h"
 #include "ops/rope.hpp"
 
 namespace heddle::cpu {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernel.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

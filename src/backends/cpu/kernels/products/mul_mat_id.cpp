@@ -4,6 +4,7 @@
 
 #include "backends/cpu/dot/gemv.hpp"
 #include "backends/cpu/kernels/products/gemm_pieces.hpp"
+#include "ggml/op_list.h"
 #include "ops/matmul.hpp"
 
 namespace heddle::cpu {

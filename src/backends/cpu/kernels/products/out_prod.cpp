@@ -8,6 +8,7 @@
 #include "backends/cpu/dot/convert.hpp"
 #include "backends/cpu/kernel.hpp"
 #include "backends/cpu/kernels/products/gemm_pieces.hpp"
+#include "ggml/op_list.h"
 #include "ops/matmul.hpp"
 #include "quant/codec.hpp"
 

@@ -131,6 +131,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "backends/cpu/kernels/node_flops.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 HWY_EXPORT(run_delta_net);

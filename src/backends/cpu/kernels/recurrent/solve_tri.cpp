@@ -69,6 +69,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 
 #include "backends/cpu/kernels/node_flops.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 HWY_EXPORT(solve_system);

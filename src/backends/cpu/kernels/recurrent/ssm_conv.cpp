@@ -165,6 +165,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 
 #include "backends/cpu/kernels/node_flops.hpp"
+#include "ggml/op_list.h"
 #include "ops/state_space.hpp"
 
 namespace heddle::cpu {

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
+#include "ggml/op_list.h"
 #include "ops/backward.hpp"
 
 HWY_BEFORE_NAMESPACE();

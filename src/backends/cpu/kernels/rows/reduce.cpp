@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
 #include "core/half.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -10,6 +10,8 @@
 #include "backends/cpu/kernels/lanes_math.hpp"
 #include "backends/cpu/kernels/rows/rope_angles.hpp"
 #include "backends/cpu/kernels/vector_rows.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

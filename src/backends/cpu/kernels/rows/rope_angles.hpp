@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/rope.hpp"
 
 namespace heddle::cpu {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/kernels/test_support.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 
 namespace heddle::cpu {
 namespace {

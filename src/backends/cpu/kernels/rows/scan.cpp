@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/lanes.hpp"
+#include "ggml/op_list.h"
 
 /// Reductions that are counted or added up one by one.
 HWY_BEFORE_NAMESPACE();

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/rows/row_pieces.hpp"
 #include "backends/cpu/kernels/rows/soft_max_stages.hpp"
 #include "backends/cpu/kernels/rows/sums.hpp"
+#include "ggml/op_list.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heddle::cpu::HWY_NAMESPACE {

@@ -8,6 +8,8 @@
 #include "backends/cpu/kernels/elementwise/spans.hpp"
 #include "backends/cpu/kernels/rows/row_largest.hpp"
 #include "backends/cpu/kernels/rows/row_order.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 
 #ifndef HEDDLE_CPU_SORT_ONCE
 #define HEDDLE_CPU_SORT_ONCE

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/cpu/kernels/test_support.hpp"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::cpu {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/node_flops.hpp"
 #include "backends/cpu/kernels/vector_rows.hpp"
+#include "ggml/op_list.h"
 #include "ops/im2col.hpp"
 
 #ifndef HEDDLE_CPU_COL2IM_1D_ONCE

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/node_flops.hpp"
 #include "backends/cpu/kernels/vector_rows.hpp"
 #include "backends/cpu/kernels/vision/sliding_volume.hpp"
+#include "ggml/op_list.h"
 #include "ops/convolution.hpp"
 
 #ifndef HEDDLE_CPU_CONV_2D_DW_ONCE

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/vision/patches.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cpu {
 namespace {

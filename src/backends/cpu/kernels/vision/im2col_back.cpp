@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/lanes.hpp"
 #include "backends/cpu/kernels/vision/interleave.hpp"
 #include "backends/cpu/kernels/vision/patch_tile.hpp"
+#include "ggml/op_list.h"
 #include "ops/im2col.hpp"
 
 #ifndef HEDDLE_CPU_IM2COL_BACK_ONCE

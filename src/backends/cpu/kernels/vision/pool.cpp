@@ -9,6 +9,7 @@
 
 #include "backends/cpu/kernels/vector_rows.hpp"
 #include "backends/cpu/kernels/vision/pool_windows.hpp"
+#include "ggml/ops_nn.h"
 
 #ifndef HEDDLE_CPU_POOL_ONCE
 #define HEDDLE_CPU_POOL_ONCE

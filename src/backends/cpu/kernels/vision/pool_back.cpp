@@ -9,6 +9,8 @@
 #include "backends/cpu/kernels/node_flops.hpp"
 #include "backends/cpu/kernels/vector_rows.hpp"
 #include "backends/cpu/kernels/vision/pool_windows.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 
 #ifndef HEDDLE_CPU_POOL_BACK_ONCE
 #define HEDDLE_CPU_POOL_BACK_ONCE

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/test_support.hpp"
+#include "ggml/ops_nn.h"
 
 namespace heddle::cpu {
 namespace {

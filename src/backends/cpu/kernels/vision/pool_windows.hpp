@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "backends/cpu/kernel.hpp"
+#include "ggml/ops_nn.h"
 #include "ops/pool.hpp"
 
 namespace heddle::cpu {

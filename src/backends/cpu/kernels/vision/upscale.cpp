@@ -13,6 +13,8 @@
 
 #include "backends/cpu/kernels/node_flops.hpp"
 #include "backends/cpu/kernels/vector_rows.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 
 #ifndef HEDDLE_CPU_UPSCALE_ONCE
 #define HEDDLE_CPU_UPSCALE_ONCE

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/test_support.hpp"
+#include "ggml/ops_layout.h"
 
 namespace heddle::cpu {
 namespace {

@@ -2,6 +2,7 @@
 #include "backends/cuda/kernels/attention/merge.cuh"
 #include "backends/cuda/kernels/chain.cuh"
 #include "backends/cuda/kernels/ptx.cuh"
+#include "ggml/op_list.h"
 
 /// Attention of few rows, as in decoding: reading keys and values once is most of the work.
 ///

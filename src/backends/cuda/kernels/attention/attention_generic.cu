@@ -1,5 +1,6 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/kernels/attention/attention.cuh"
+#include "ggml/op_list.h"
 
 /// Attention in f32 for any head size and any types of keys and values.
 namespace heddle::cuda {

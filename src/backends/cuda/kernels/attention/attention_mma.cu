@@ -1,5 +1,6 @@
 #include "backends/cuda/kernels/attention/attention.cuh"
 #include "backends/cuda/kernels/ptx.cuh"
+#include "ggml/op_list.h"
 
 /// Attention on tensor cores: keys, values, queries and weights as f16, sums in f32.
 ///

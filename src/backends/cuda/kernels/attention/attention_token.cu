@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/attention/attention_token.cuh"
 #include "backends/cuda/kernels/attention/merge.cuh"
 #include "backends/cuda/kernels/chain.cuh"
+#include "ggml/op_list.h"
 
 /// Attention of at most eight rows that share keys and values of F16, on tensor cores: as in
 /// decoding, reading them once is most of the work.

@@ -1,5 +1,6 @@
 #include "backends/cuda/kernels/attention/attention_wgmma.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "ggml/op_list.h"
 #include "ops/flash_attn.hpp"
 
 /// The row of attention with many rows on Hopper. Other devices get `attention_mma`.

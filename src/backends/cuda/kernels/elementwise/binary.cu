@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/binary.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

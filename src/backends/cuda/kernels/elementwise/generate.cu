@@ -2,6 +2,8 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/generate.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
 #include "ops/generate.hpp"
 #include "ops/mask.hpp"
 #include "ops/triangle.hpp"

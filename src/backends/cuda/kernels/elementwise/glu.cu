@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/elementwise/glu_functions.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/glu.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/activations.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/unary.hpp"
+#include "ggml/op_list.h"
 #include "ops/clamp.hpp"
 #include "ops/leaky_relu.hpp"
 #include "ops/scale.hpp"

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/kernels/units.cuh"
 #include "backends/gpu/conditions/assemble.hpp"
+#include "ggml/op_list.h"
 #include "ops/acc_set.hpp"
 #include "ops/concat.hpp"
 #include "ops/pad.hpp"

@@ -4,6 +4,7 @@
 #include "backends/cuda/formats/encode.cuh"
 #include "backends/cuda/kernels/units.cuh"
 #include "backends/gpu/conditions/copy.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/units.cuh"
 #include "backends/gpu/conditions/index.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

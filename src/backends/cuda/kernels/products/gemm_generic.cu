@@ -1,5 +1,6 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "ggml/op_list.h"
 
 /// Products of any types, strides and sizes in plain f32 arithmetic; OUT_PROD as well.
 namespace heddle::cuda {

@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include "backends/cuda/kernels/products/half_activations.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/matmul.hpp"
 
 /// Products of many columns with float weights, by cuBLASLt, if it is there. Sums and results are

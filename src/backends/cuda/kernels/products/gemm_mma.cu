@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/products/gemm_mma_launch.cuh"
 #include "backends/cuda/kernels/products/gemv.cuh"
 #include "backends/cuda/kernels/products/group_by_expert.cuh"
+#include "ggml/op_list.h"
 
 /// Rows for products of many columns on tensor cores.
 namespace heddle::cuda {

@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/products/gemm_wgmma_launch.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
 #include "backends/cuda/kernels/products/tiled_activations.hpp"
+#include "ggml/op_list.h"
 
 /// Rows for products of many columns on Hopper. Other devices get `gemm_mma`.
 namespace heddle::cuda {

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/products/gemv_column.cuh"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
 #include "backends/cuda/kernels/products/gemv_column_launch.cuh"
+#include "ggml/op_list.h"
 #include "ops/norm.hpp"
 
 namespace heddle::cuda {

@@ -1,6 +1,7 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/gemv.cuh"
+#include "ggml/op_list.h"
 
 /// Products of few columns, any type and any strides: weights are decoded to f32 on the way.
 namespace heddle::cuda {

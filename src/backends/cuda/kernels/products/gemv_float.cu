@@ -1,5 +1,6 @@
 #include "backends/cuda/kernels/products/dot_float.cuh"
 #include "backends/cuda/kernels/products/gemv.cuh"
+#include "ggml/op_list.h"
 
 /// Matrix-vector products of float weights with f32 activations.
 namespace heddle::cuda {

@@ -1,5 +1,6 @@
 #include "backends/cuda/kernels/products/dot_k.cuh"
 #include "backends/cuda/kernels/products/gemv.cuh"
+#include "ggml/op_list.h"
 
 /// Matrix-vector products of block formats with activations of eight bits.
 namespace heddle::cuda {

@@ -1,5 +1,6 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/products/gemm_library.hpp"
 #include "backends/cuda/kernels/products/gemm_wgmma.hpp"
 #include "backends/cuda/kernels/products/product_group.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/recurrent.hpp"
+#include "ggml/op_list.h"
 #include "ops/recurrent.hpp"
 
 namespace heddle::cuda {

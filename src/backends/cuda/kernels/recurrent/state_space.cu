@@ -4,6 +4,7 @@
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/state_space.hpp"
+#include "ggml/op_list.h"
 #include "ops/state_space.hpp"
 
 namespace heddle::cuda {

@@ -3,6 +3,7 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/streams.hpp"
+#include "ggml/op_list.h"
 #include "ops/dsv4.hpp"
 
 namespace heddle::cuda {

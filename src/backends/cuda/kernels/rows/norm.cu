@@ -2,6 +2,7 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/norm.hpp"
+#include "ggml/op_list.h"
 #include "ops/norm.hpp"
 
 namespace heddle::cuda {

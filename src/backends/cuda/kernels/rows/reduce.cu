@@ -2,6 +2,7 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/reduce.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/rows/rope.cuh"
 #include "backends/cuda/kernels/rows/rope_store.hpp"
 #include "backends/gpu/conditions/rope.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/rope.hpp"
 
 namespace heddle::cuda {

@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/faults.cuh"
 #include "backends/cuda/kernels/rows/rope.cuh"
 #include "backends/cuda/kernels/rows/rope_store.hpp"
+#include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {

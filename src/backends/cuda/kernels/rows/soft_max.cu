@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/alibi.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/soft_max.hpp"
+#include "ggml/op_list.h"
 #include "ops/soft_max.hpp"
 
 namespace heddle::cuda {

@@ -3,6 +3,8 @@
 // order, so results are the same in every run.
 
 #include "backends/cuda/kernels/operand.cuh"
+#include "ggml/op_list.h"
+#include "ggml/ops_reduce.h"
 #include "ops/sort.hpp"
 
 namespace heddle::cuda {

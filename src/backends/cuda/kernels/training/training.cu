@@ -3,6 +3,7 @@
 #include "backends/cuda/kernels/activations.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/training.hpp"
+#include "ggml/op_list.h"
 #include "ops/backward.hpp"
 
 namespace heddle::cuda {

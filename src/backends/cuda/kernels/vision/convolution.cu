@@ -2,6 +2,7 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/convolution.hpp"
+#include "ggml/op_list.h"
 #include "ops/convolution.hpp"
 #include "ops/im2col.hpp"
 

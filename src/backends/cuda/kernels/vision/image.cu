@@ -4,6 +4,9 @@
 
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/gpu/conditions/image.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_layout.h"
+#include "ggml/ops_nn.h"
 #include "ops/pool.hpp"
 #include "ops/upscale.hpp"
 
