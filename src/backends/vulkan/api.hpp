@@ -32,7 +32,9 @@ namespace heddle::vulkan {
     X(CreatePipelineLayout) X(DestroyPipelineLayout) X(DestroyPipeline)     \
     X(CreateComputePipelines) X(CreatePipelineCache) X(DestroyPipelineCache) \
     X(GetPipelineCacheData) X(CmdBindPipeline) X(CmdPushConstants)          \
-    X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer)
+    X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer)                   \
+    X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool)             \
+    X(CmdWriteTimestamp) X(GetQueryPoolResults)
 // clang-format on
 
 #define HEDDLE_VK_MEMBER(name) PFN_vk##name name = nullptr;

@@ -2,15 +2,13 @@
 
 #include <vector>
 
-#include "backends/vulkan/kernel.hpp"
+#include "backends/vulkan/step.hpp"
 #include "core/graph.hpp"
 
 namespace heddle::vulkan {
 
-/// Why an RMS_NORM and the MUL that follows it are not computed together; empty if they are.
-std::string_view scaled_norm_objection(const Tensor& norm, const Tensor& product);
-
-/// Puts steps together that one kernel computes: an RMS_NORM and the MUL after it.
+/// Puts nodes together that one kernel computes. Steps keep their order, but for products of the
+/// same column: later ones join the first where nothing between them is touched.
 void fuse(std::vector<Step>& steps, const Graph& graph);
 
 }  // namespace heddle::vulkan

@@ -35,18 +35,8 @@ struct Kernel {
 const Kernel* choose_kernel(const Tensor& node, const DeviceFacts& device,
                             Objections* why = nullptr);
 
-/// What is computed at once: a node by its kernel, or an RMS_NORM with the product after it.
-struct Step {
-    const Kernel* kernel;
-    const Tensor* node;
-    const Tensor* product = nullptr;
-
-    /// The node whose result is written.
-    const Tensor& result() const { return product != nullptr ? *product : *node; }
-};
-
-/// Records an RMS_NORM whose rows are multiplied by the other operand of `product`.
-void record_scaled_norm(const Tensor& norm, const Tensor& product, Recorder& recorder);
+/// Whether the node is computed by the kernel of single columns, whose products can be joined.
+bool is_column_kernel(const Kernel* kernel);
 
 // Each family's kernels, best first for each op.
 std::span<const Kernel> elementwise_kernels();  ///< unary, binary, gated units
@@ -64,6 +54,7 @@ std::span<const Kernel> image_kernels();        ///< upscale, pooling
 std::span<const Kernel> recurrent_kernels();    ///< ssm, rwkv, gla, delta net, solve_tri
 std::span<const Kernel> stream_kernels();       ///< hyper-connections, lightning indexer
 std::span<const Kernel> training_kernels();     ///< losses, backward ops, optimiser steps
+std::span<const Kernel> column_kernels();       ///< mul_mat of a single column
 std::span<const Kernel> product_kernels();      ///< mul_mat, mul_mat_id, out_prod
 std::span<const Kernel> attention_kernels();    ///< flash_attn_ext
 

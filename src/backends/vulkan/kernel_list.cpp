@@ -12,8 +12,8 @@ const gpu::KernelTable<Kernel>& all_kernels() {
         elementwise_kernels(), generate_kernels(), copy_kernels(),        index_kernels(),
         assemble_kernels(),    norm_kernels(),     reduce_kernels(),      sort_kernels(),
         soft_max_kernels(),    rope_kernels(),     convolution_kernels(), image_kernels(),
-        recurrent_kernels(),   stream_kernels(),   training_kernels(),    product_kernels(),
-        attention_kernels()};
+        recurrent_kernels(),   stream_kernels(),   training_kernels(),    column_kernels(),
+        product_kernels(),     attention_kernels()};
     return table;
 }
 

@@ -15,6 +15,7 @@ struct Options {
     bool may_spill = false;    ///< device buffers go to the host when the device is full
     bool is_fusing = true;     ///< nodes that go together are computed by one kernel
     bool is_replaying = true;  ///< graphs that come again are not recorded again
+    bool is_timing = false;    ///< every graph is followed by a table of what its nodes took
     bool uses_float16 = true;
     bool uses_integer_dot = true;
     bool uses_matrix_units = true;

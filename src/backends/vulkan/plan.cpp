@@ -51,9 +51,43 @@ Result<> check_places(const Site& site, const Tensor& node) {
     return ok();
 }
 
+std::string describe_operand(const Tensor& tensor) {
+    std::string words = text(' ', ggml_type_name(tensor.type), ' ', tensor.ne[0]);
+    for (int d = 1; d < ggml_n_dims(&tensor); ++d) words += text('x', tensor.ne[d]);
+    return words;
+}
+
+/// The kernel and its operands: nodes of the same words take the same time.
+std::string describe_step(const Step& step) {
+    std::string words = text(step.name(), ':');
+    for (const Tensor* node : step.nodes()) {
+        words += text(' ', describe_op_of(*node));
+        for (const Tensor* source : node->src) {
+            if (source != nullptr) words += describe_operand(*source);
+        }
+    }
+    return words;
+}
+
 gpu::Range range_of(const Tensor& tensor) {
     const auto begin = reinterpret_cast<std::uint64_t>(tensor.data);
     return {begin, begin + byte_size(tensor)};
+}
+
+/// What a step reads and writes. Results between its nodes are neither.
+void add_ranges(const Step& step, std::vector<gpu::Range>& reads, std::vector<gpu::Range>& writes) {
+    reads.clear();
+    writes.clear();
+    const StepNodes nodes = step.nodes(), results = step.results();
+    for (const Tensor* result : results) writes.push_back(range_of(*result));
+    for (const Tensor* node : nodes) {
+        for (const Tensor* source : node->src) {
+            if (source == nullptr || source->data == nullptr) continue;
+            if (nodes.contain(source) || nodes.contain(source->view_src)) continue;
+            const bool is_written = step.single() != nullptr && step.kernel->writes_operands;
+            (is_written ? writes : reads).push_back(range_of(*source));
+        }
+    }
 }
 
 }  // namespace
@@ -85,37 +119,26 @@ Result<Plan> Plan::make(const Site& site, ggml_cgraph& graph) {
     return plan;
 }
 
-void Plan::record(Recorder& recorder) const {
+void Plan::record(Recorder& recorder, bool is_timed) const {
     gpu::Hazards hazards;
     std::vector<gpu::Range> reads, writes;
     for (const Step& step : steps) {
-        reads.clear();
-        writes.assign(1, range_of(step.result()));
-        for (const Tensor* node : {step.node, step.product}) {
-            if (node == nullptr) continue;
-            for (const Tensor* source : node->src) {
-                if (source == nullptr || source->data == nullptr) continue;
-                if (step.product != nullptr && source == step.node) continue;  // never written
-                (step.kernel->writes_operands ? writes : reads).push_back(range_of(*source));
-            }
-        }
-        if (step.kernel->scratch != nullptr) {
+        add_ranges(step, reads, writes);
+        if (step.kernel->scratch != nullptr && step.single() != nullptr) {
             writes.push_back({recorder.scratch(), recorder.scratch() + scratch});
         }
         if (hazards.add(reads, writes)) recorder.barrier();
-        if (step.product != nullptr) {
-            record_scaled_norm(*step.node, *step.product, recorder);
-        } else {
-            step.kernel->record(*step.node, recorder);
-        }
+        if (is_timed) recorder.mark(describe_step(step));
+        step.record(recorder);
     }
 }
 
 gpu::ReplayKey Plan::key() const {
     gpu::ReplayKey key;
     for (const Step& step : steps) {
-        key.add(step.kernel, *step.node);
-        if (step.product != nullptr) key.add(step.kernel->name, *step.product);
+        const bool is_single = step.single() != nullptr;
+        const void* const how = is_single ? static_cast<const void*>(step.kernel) : step.name();
+        for (const Tensor* node : step.nodes()) key.add(how, *node);
     }
     return key;
 }

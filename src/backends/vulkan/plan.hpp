@@ -1,8 +1,8 @@
 #pragma once
 
 #include "backends/gpu/replay_key.hpp"
-#include "backends/vulkan/kernel.hpp"
 #include "backends/vulkan/memory.hpp"
+#include "backends/vulkan/step.hpp"
 
 namespace heddle::vulkan {
 
@@ -15,8 +15,8 @@ struct Plan {
     /// Fails if a node has no kernel, or an operand is not in memory of this device.
     static Result<Plan> make(const Site& site, ggml_cgraph& graph);
 
-    /// All its commands, with barriers where they are needed.
-    void record(Recorder& recorder) const;
+    /// All its commands, with barriers where they are needed; also with marks, where it is timed.
+    void record(Recorder& recorder, bool is_timed = false) const;
 
     gpu::ReplayKey key() const;
 };

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -24,7 +25,10 @@ struct Dispatch {
 /// Kernels before this have finished when those after it begin.
 struct Barrier {};
 
-using Command = std::variant<Dispatch, Barrier>;
+/// What is before has ended, and is timed apart from what comes after.
+struct Mark {};
+
+using Command = std::variant<Dispatch, Barrier, Mark>;
 
 /// Turns nodes into commands. Knows no device: commands can be looked at in tests.
 class Recorder {
@@ -67,6 +71,13 @@ public:
         if (!commands_.empty()) commands_.push_back(Barrier{});
     }
 
+    /// What comes next has a name and is timed.
+    void mark(std::string name) {
+        commands_.push_back(Mark{});
+        names_.push_back(std::move(name));
+    }
+    const std::vector<std::string>& names() const { return names_; }
+
     std::span<const Command> commands() const { return commands_; }
 
     /// All Arguments and what lies beside them, for memory at `address`.
@@ -80,6 +91,7 @@ private:
     const DeviceFacts& device_;
     const std::uint64_t scratch_;
     std::vector<Command> commands_;
+    std::vector<std::string> names_;  ///< of what follows the marks
     std::vector<std::byte> bytes_;
     std::vector<std::size_t> places_;  ///< of Arguments in `bytes_`
 };

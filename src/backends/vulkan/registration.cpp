@@ -52,6 +52,7 @@ Options options_from_environment() {
     options.may_spill = is_set("GGML_VK_ALLOW_SYSMEM_FALLBACK");
     options.is_fusing = !is_set("GGML_VK_DISABLE_FUSION");
     options.is_replaying = !is_set("HEDDLE_VK_DISABLE_REPLAY");
+    options.is_timing = is_set("GGML_VK_PERF_LOGGER");
     options.uses_float16 = !is_set("GGML_VK_DISABLE_F16");
     options.uses_integer_dot = !is_set("GGML_VK_DISABLE_INTEGER_DOT_PRODUCT");
     options.uses_matrix_units = !is_set("GGML_VK_DISABLE_COOPMAT");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/vulkan/plan.hpp"
+#include "backends/vulkan/stopwatch.hpp"
 #include "backends/vulkan/timeline.hpp"
 
 namespace heddle::vulkan {
@@ -15,6 +16,10 @@ struct RecordedGraph {
     VkCommandBuffer commands = VK_NULL_HANDLE;
     std::optional<Memory> arguments;
     std::uint64_t last_use = 0;  ///< submission
+
+    // Where graphs are timed: names of its parts.
+    std::vector<std::string> names;
+    std::optional<Stopwatch> stopwatch;
 };
 
 /// Graphs of a stream that were recorded, the one used last first. Addresses of scratch memory are

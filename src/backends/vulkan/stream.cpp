@@ -144,16 +144,15 @@ std::vector<Pipelines::Key> keys_of(const Recorder& recorder) {
 }  // namespace
 
 Result<> VulkanStream::emit(const Recorder& recorder, std::uint64_t arguments,
-                            VkCommandBuffer commands) {
+                            VkCommandBuffer commands, Stopwatch* stopwatch) {
     const DeviceApi& api = gpu_->api();
     const VkPipelineLayout layout = gpu_->pipelines().layout();
     VkPipeline bound = VK_NULL_HANDLE;
     for (const Command& command : recorder.commands()) {
+        if (std::holds_alternative<Barrier>(command)) kernel_barrier(api, commands);
+        if (std::holds_alternative<Mark>(command)) stopwatch->mark(commands);
         const auto* dispatch = std::get_if<Dispatch>(&command);
-        if (dispatch == nullptr) {
-            kernel_barrier(api, commands);
-            continue;
-        }
+        if (dispatch == nullptr) continue;
         HEDDLE_TRY_ASSIGN(const VkPipeline pipeline, gpu_->pipelines().get(key_of(*dispatch)));
         if (pipeline != std::exchange(bound, pipeline)) {
             api.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
@@ -173,8 +172,9 @@ Result<> VulkanStream::emit(const Recorder& recorder, std::uint64_t arguments,
 }
 
 Result<RecordedGraph*> VulkanStream::record_graph(const Plan& plan) {
+    const bool is_timing = site_.board().options.is_timing;
     Recorder recorder(site_.board().facts, scratch_ ? scratch_->address() : 0);
-    plan.record(recorder);
+    plan.record(recorder, is_timing);
     HEDDLE_TRY(gpu_->pipelines().prepare(keys_of(recorder)));
     RecordedGraph graph;
     graph.key = plan.key();
@@ -187,10 +187,18 @@ Result<RecordedGraph*> VulkanStream::record_graph(const Plan& plan) {
         std::memcpy(graph.arguments->mapped(), bytes.data(), bytes.size());
     }
     HEDDLE_TRY_ASSIGN(const std::uint64_t reached, timeline_->reached());
+    if (is_timing) {
+        graph.names = recorder.names();
+        const auto parts = static_cast<std::uint32_t>(graph.names.size());
+        HEDDLE_TRY_ASSIGN(Stopwatch stopwatch, Stopwatch::make(*gpu_, parts));
+        graph.stopwatch.emplace(std::move(stopwatch));
+    }
     HEDDLE_TRY_ASSIGN(graph.commands,
                       commands_.begin(reached, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
     full_barrier(gpu_->api(), graph.commands);
-    auto emitted = emit(recorder, arguments, graph.commands);
+    Stopwatch* const stopwatch = is_timing ? &*graph.stopwatch : nullptr;
+    auto emitted = emit(recorder, arguments, graph.commands, stopwatch);
+    if (is_timing) stopwatch->mark(graph.commands);
     full_barrier(gpu_->api(), graph.commands);
     auto ended = commands_.end(graph.commands);
     if (!emitted || !ended) {
@@ -221,6 +229,11 @@ Result<> VulkanStream::compute(ggml_cgraph& graph) {
     }
     HEDDLE_TRY(submit(known->commands));
     known->last_use = timeline_->last();
+    if (known->stopwatch) {
+        HEDDLE_TRY(timeline_->wait(known->last_use));
+        HEDDLE_TRY_ASSIGN(const auto times, known->stopwatch->microseconds());
+        plugin::log(GGML_LOG_LEVEL_INFO, table_of_times(known->names, times));
+    }
     return ok();
 }
 

@@ -63,7 +63,8 @@ private:
     Result<> settle(std::span<const std::byte> bytes);
     Result<> take_scratch(std::size_t size);
     Result<RecordedGraph*> record_graph(const Plan& plan);
-    Result<> emit(const Recorder& recorder, std::uint64_t arguments, VkCommandBuffer commands);
+    Result<> emit(const Recorder& recorder, std::uint64_t arguments, VkCommandBuffer commands,
+                  Stopwatch* stopwatch);
     void forget(RecordedGraph graph);
     Result<> copy_from(VulkanStream& source, const Tensor& from, Tensor& to);
 

@@ -5,6 +5,7 @@
 #include "backends/gpu/conditions/training.hpp"
 #include "backends/vulkan/kernels/common.hpp"
 #include "ggml/op_list.h"
+#include "backends/vulkan/step.hpp"
 #include "ops/backward.hpp"
 
 namespace heddle::vulkan {
@@ -44,14 +45,15 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
-void record_scaled_norm(const Tensor& norm, const Tensor& product, Recorder& recorder) {
-    Arguments a = arguments(norm);
-    a.y = operand(&product);
-    a.src[1] = operand(product.src[product.src[0] == &norm ? 1 : 0]);
-    a.f[0] = unpack<ops::RmsNorm::Params>(norm).eps;
-    recorder.run_rows(
-        {.shader = Shader::norm, .workgroup = row_workgroup(norm.ne[0]), .values = {rms_norm, 1}},
-        a, row_count(norm));
+void record_scaled_norm(const ScaledNorm& pair, Recorder& recorder) {
+    Arguments a = arguments(*pair.norm);
+    a.y = operand(pair.product);
+    a.src[1] = operand(&pair.weights());
+    a.f[0] = unpack<ops::RmsNorm::Params>(*pair.norm).eps;
+    recorder.run_rows({.shader = Shader::norm,
+                       .workgroup = row_workgroup(pair.norm->ne[0]),
+                       .values = {rms_norm, 1}},
+                      a, row_count(*pair.norm));
 }
 
 std::span<const Kernel> norm_kernels() { return kKernels; }

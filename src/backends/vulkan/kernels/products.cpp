@@ -1,5 +1,7 @@
 // MUL_MAT, MUL_MAT_ID and OUT_PROD of weights of any type.
 
+#include "backends/vulkan/kernels/products.hpp"
+
 #include "backends/gpu/conditions/common.hpp"
 #include "backends/vulkan/kernels/common.hpp"
 #include "ggml/op_list.h"
@@ -9,10 +11,6 @@
 namespace heddle::vulkan {
 namespace {
 
-/// Columns that one workgroup of the GEMV shader has at most.
-constexpr std::int64_t kMostColumns = 8;
-constexpr std::int64_t kTile = 64;  ///< rows and columns of a workgroup of the GEMM shader
-
 std::string_view weights_objection(const Tensor& a) {
     if (!gpu::has_decoder(a.type)) return "the type of the weights has no decoder";
     if (block_size(a.type) > 1 && a.ne[0] > 0 && a.nb[0] != size_of(a.type)) {
@@ -21,16 +19,9 @@ std::string_view weights_objection(const Tensor& a) {
     return {};
 }
 
-std::string_view product_objection(const Tensor& node) {
-    const Tensor &a = *node.src[0], &b = *node.src[1];
-    if (const auto words = weights_objection(a); !words.empty()) return words;
-    if (!gpu::is_float(b)) return "b is not F32, F16 or BF16";
-    if (node.type != GGML_TYPE_F32) return "the result is not F32";
-    if (node.op == GGML_OP_MUL_MAT_ID && node.src[2]->type != GGML_TYPE_I32) {
-        return "ids are not I32";
-    }
-    return {};
-}
+/// Columns that one workgroup of the GEMV shader has at most.
+constexpr std::int64_t kMostColumns = 8;
+constexpr std::int64_t kTile = 64;  ///< rows and columns of a workgroup of the GEMM shader
 
 Arguments product_arguments(const Tensor& node) {
     Arguments a = arguments(node);
@@ -46,52 +37,6 @@ std::int32_t vectors_of(const Tensor& node) {
         return t.ne[0] % 32 == 0 && has_aligned_rows(t);
     };
     return (is_read_so(*node.src[0]) ? 1 : 0) + (is_read_so(*node.src[1]) ? 2 : 0);
-}
-
-std::int64_t quotient_up(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
-
-// ---- a single column, in bytes -----------------------------------------------------------------
-
-std::string_view int8_objection(const Tensor& node) {
-    if (const auto words = product_objection(node); !words.empty()) return words;
-    const Tensor &a = *node.src[0], &b = *node.src[1];
-    if (a.type != GGML_TYPE_Q4_0 && a.type != GGML_TYPE_Q8_0) return "weights are not Q4_0 or Q8_0";
-    if (b.type != GGML_TYPE_F32) return "b is not F32";
-    if (node.ne[1] * node.ne[2] * node.ne[3] != 1) return "there are several columns";
-    if (a.ne[0] % 64 != 0 || a.nb[1] % 4 != 0) return "rows are no pairs of blocks";
-    const auto is_odd = [](const Tensor& t) {
-        return t.view_src != nullptr && t.view_offs % 16 != 0;
-    };
-    if (is_odd(a) || is_odd(b)) return "an operand does not begin at a multiple of 16 bytes";
-    if (!is_contiguous(b) || !is_contiguous(node)) return "b or the result is not contiguous";
-    if (unpack<ops::MulMat::Params>(node).precision == GGML_PREC_F32) return "F32 is asked for";
-    return {};
-}
-
-std::string_view int8_device_objection(const Tensor& node, const DeviceFacts& device) {
-    if (!device.has_integer_dot) return "the device has no products of bytes";
-    if (device.subgroup < 8) return "subgroups have less than 8 lanes";
-    // A byte for each element, a scale and a sum for every 32.
-    const std::int64_t shared = node.src[0]->ne[0] + node.src[0]->ne[0] / 4;
-    if (shared > std::int64_t{device.shared_memory}) return "the column is too long";
-    return {};
-}
-
-/// As many rows for a subgroup as leave two workgroups for every unit: loads of several rows are
-/// under way at once, and the column is rounded in each workgroup.
-void record_gemv_int8(const Tensor& node, Recorder& recorder) {
-    constexpr int workgroup = 256;
-    const DeviceFacts& device = recorder.device();
-    const std::int64_t subgroups = workgroup / std::int64_t{device.subgroup};
-    std::int64_t rows = 4;  // as many as the shader has room for
-    while (rows > 1 && node.ne[0] / (rows * subgroups) < 2 * std::int64_t{device.units}) rows /= 2;
-    const std::int64_t per_group = std::max<std::int64_t>(rows * subgroups, 8);
-    recorder.run_rows(
-        {.shader = Shader::gemv_int8,
-         .workgroup = workgroup,
-         .values = {type_of(node.src[0]), static_cast<std::int32_t>(node.src[0]->ne[0]),
-                    static_cast<std::int32_t>(rows), static_cast<std::int32_t>(per_group)}},
-        arguments(node), quotient_up(node.ne[0], per_group));
 }
 
 // ---- few columns -------------------------------------------------------------------------------
@@ -232,8 +177,6 @@ void record_out_prod(const Tensor& node, Recorder& recorder) {
 }
 
 constexpr Kernel kKernels[] = {
-    {"gemv_int8", GGML_OP_MUL_MAT, int8_objection, record_gemv_int8, nullptr,
-     int8_device_objection},
     {"gemv", GGML_OP_MUL_MAT, product_objection, record_gemv, nullptr, few_columns},
     {"gemm_matrix", GGML_OP_MUL_MAT, matrix_objection, record_gemm_matrix, nullptr,
      matrix_device_objection},
@@ -246,6 +189,17 @@ constexpr Kernel kKernels[] = {
 };
 
 }  // namespace
+
+std::string_view product_objection(const Tensor& node) {
+    const Tensor &a = *node.src[0], &b = *node.src[1];
+    if (const auto words = weights_objection(a); !words.empty()) return words;
+    if (!gpu::is_float(b)) return "b is not F32, F16 or BF16";
+    if (node.type != GGML_TYPE_F32) return "the result is not F32";
+    if (node.op == GGML_OP_MUL_MAT_ID && node.src[2]->type != GGML_TYPE_I32) {
+        return "ids are not I32";
+    }
+    return {};
+}
 
 std::span<const Kernel> product_kernels() { return kKernels; }
 

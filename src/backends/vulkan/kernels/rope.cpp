@@ -8,6 +8,7 @@
 #include "backends/vulkan/kernels/common.hpp"
 #include "ggml/op_list.h"
 #include "ggml/ops_nn.h"
+#include "backends/vulkan/step.hpp"
 
 namespace heddle::vulkan {
 namespace {
@@ -72,7 +73,8 @@ std::vector<Turn> turns_of(const Params& params, std::int64_t pairs) {
     return turns;
 }
 
-void record_rope(const Tensor& node, Recorder& recorder) {
+/// To rows of `store`, if that is not null.
+void record_turns(const Tensor& node, const Tensor* store, Recorder& recorder) {
     const auto params = unpack<Params>(node);
     const std::int32_t pairs =
         params.mode == GGML_ROPE_TYPE_VISION ? params.n_dims : params.n_dims / 2;
@@ -87,12 +89,19 @@ void record_rope(const Tensor& node, Recorder& recorder) {
     a.i[4] = is_adjacent ? 1 : 0;
     a.f[0] = magnitude;
     a.f[1] = node.op == GGML_OP_ROPE_BACK ? -magnitude : magnitude;
+    if (store != nullptr) {
+        a.src[3] = operand(store);
+        a.src[4] = operand(store->src[1]);
+    }
+    const Tensor& result = store != nullptr ? *store : node;
     const std::vector<Turn> turns = turns_of(params, pairs);
     recorder.run_elements({.shader = Shader::rope,
-                           .values = {type_of(node.src[0]), type_of(&node)},
+                           .values = {type_of(node.src[0]), type_of(&result), store != nullptr},
                            .extra = std::as_bytes(std::span(turns))},
                           a, element_count(node));
 }
+
+void record_rope(const Tensor& node, Recorder& recorder) { record_turns(node, nullptr, recorder); }
 
 constexpr Kernel kKernels[] = {
     {"rope", GGML_OP_ROPE, gpu::rope::objection, record_rope},
@@ -100,6 +109,10 @@ constexpr Kernel kKernels[] = {
 };
 
 }  // namespace
+
+void record_rope_store(const RopeStore& pair, Recorder& recorder) {
+    record_turns(*pair.rope, pair.store, recorder);
+}
 
 std::span<const Kernel> rope_kernels() { return kKernels; }
 

@@ -2,33 +2,52 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "arguments.glsl"
+#include "activations.glsl"
 #include "formats.glsl"
+#include "group.glsl"
 
 // MUL_MAT of a single column with Q4_0 or Q8_0 weights: the column is rounded to bytes, with a scale for
 // every 32, once for each workgroup, into shared memory; then a subgroup has ROWS rows at a time, and
 // a lane a block of each. The first blocks are on their way while the column is rounded, later ones
 // while those before them are multiplied.
+//
+// Up to three products of the column are computed at once: weights are src[0], src[3] and src[5], their
+// results y, src[4] and src[6]; args.i[0] and args.i[1] are the numbers of the workgroups at which the
+// second and the third begin. With NORMED the column is the RMS_NORM of src[1] times src[2]: as each
+// block has a scale of its own, sums are divided by the length afterwards.
 layout(constant_id = 1) const int TYPE_A = TYPE_Q4_0;
 layout(constant_id = 2) const int DEPTH = 4096;  // of the column; a multiple of 64
-layout(constant_id = 3) const int ROWS = 2;  // MOST_ROWS at most
+layout(constant_id = 3) const int ROWS = 2;  // of each matrix that a lane reads; MOST_LINES at most together
 layout(constant_id = 4) const int ROWS_PER_GROUP = 16;  // of all subgroups of a workgroup
+layout(constant_id = 5) const int NORMED = 0;
+layout(constant_id = 6) const int END = -1;  // what becomes of sums
+
+// The other operand, src[3], is added; from 0 on: the GLU of that number of the products with src[0] and
+// src[3], both of which a workgroup takes.
+const int NOTHING = -1, ADDITION = -2;
 
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
 int dot_of_bytes(int a, int b, spirv_literal int packed);
 
 const int BLOCKS = DEPTH / 32;
 const int CODE_WORDS = TYPE_A == TYPE_Q4_0 ? 4 : 8;  // of a block, behind its scale
-const int MOST_ROWS = 4, MOST_WORDS = 9;
+const int LINES = END >= 0 ? 2 * ROWS : ROWS;  // rows that a lane reads at a time: those of one matrix, then the other's
+const int MOST_LINES = 4, MOST_WORDS = 9;
 
 // The bytes of block b: elements 0 .. 15 at b, elements 16 .. 31 at BLOCKS + b. Lanes that have blocks
 // side by side read banks side by side.
 shared ivec4 column[2 * BLOCKS];
 shared vec2 scales[BLOCKS];  // of a block: its scale, and that times the sum of its bytes
 
-// Eight invocations have a block, four elements each.
-void round_column(uint64_t from) {
+// Eight invocations have a block, four elements each. Returns this one's share of the sum of squares.
+float round_column(uint64_t from, uint64_t factors) {
+    float squares = 0;
     for (int i = int(gl_LocalInvocationID.x); i < DEPTH / 4; i += int(gl_WorkGroupSize.x)) {
-        const vec4 x = uintBitsToFloat(Quads(from + uint64_t(i) * 16).v);
+        vec4 x = uintBitsToFloat(Quads(from + uint64_t(i) * 16).v);
+        if (NORMED != 0) {
+            squares += dot(x, x);
+            x *= uintBitsToFloat(Quads(factors + uint64_t(i) * 16).v);
+        }
         float largest = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));
         [[unroll]] for (uint step = 1u; step < 8u; step *= 2u) largest = max(largest, subgroupShuffleXor(largest, step));
         const float scale = largest / 127;
@@ -40,24 +59,32 @@ void round_column(uint64_t from) {
             (codes.x & 255) | (codes.y & 255) << 8 | (codes.z & 255) << 16 | codes.w << 24;
         if (word == 0) scales[block] = vec2(scale, scale * float(sum));
     }
+    return squares;
 }
 
-// The words that a block of each of the rows lies in. A pair of blocks is a whole number of words: the
+// The matrices that this workgroup reads, of the same shape.
+struct Matrices {
+    uint64_t data[2];
+    int64_t stride;
+    int end;  // of the rows
+};
+
+// The words that a block of each of the lines lies in. A pair of blocks is a whole number of words: the
 // second one begins in the middle of a word.
-void load_blocks(uint64_t matrix, int64_t stride, int row, int last_row, int block, out uint words[MOST_ROWS * MOST_WORDS]) {
+void load_blocks(Matrices m, int row, int block, out uint words[MOST_LINES * MOST_WORDS]) {
     const int offset = block * block_bytes(TYPE_A) - (block & 1) * 2;
-    [[unroll]] for (int r = 0; r < ROWS; ++r) {
-        const uint64_t from = matrix + uint64_t(min(row + r, last_row) * stride) + uint64_t(offset);
-        [[unroll]] for (int i = 0; i <= CODE_WORDS; ++i) words[r * MOST_WORDS + i] = load32(from + uint64_t(i * 4));
+    [[unroll]] for (int l = 0; l < LINES; ++l) {
+        const uint64_t from = m.data[l / ROWS] + uint64_t(min(row + l % ROWS, m.end - 1) * m.stride) + uint64_t(offset);
+        [[unroll]] for (int i = 0; i <= CODE_WORDS; ++i) words[l * MOST_WORDS + i] = load32(from + uint64_t(i * 4));
     }
 }
 
-// The product of row r's block with the bytes of the column, `low` and `high`.
-float dot_block(uint words[MOST_ROWS * MOST_WORDS], int r, bool is_second, ivec4 low, ivec4 high, vec2 scale) {
-    const uint first = words[r * MOST_WORDS];
+// The product of line l's block with the bytes of the column, `low` and `high`.
+float dot_block(uint words[MOST_LINES * MOST_WORDS], int l, bool is_second, ivec4 low, ivec4 high, vec2 scale) {
+    const uint first = words[l * MOST_WORDS];
     int sum = 0;
     [[unroll]] for (int i = 0; i < CODE_WORDS; ++i) {
-        const uint before = words[r * MOST_WORDS + i], after = words[r * MOST_WORDS + i + 1];
+        const uint before = words[l * MOST_WORDS + i], after = words[l * MOST_WORDS + i + 1];
         const uint codes = is_second ? after : before >> 16 | after << 16;
         if (TYPE_A == TYPE_Q4_0) {  // codes j and j + 16 share a byte
             sum += dot_of_bytes(int(codes & 0x0f0f0f0fu), low[i & 3], 0);
@@ -71,30 +98,54 @@ float dot_block(uint words[MOST_ROWS * MOST_WORDS], int r, bool is_second, ivec4
 }
 
 void main() {
-    const Operand a = args.src[0];
-    const int first = int(group_number()) * ROWS_PER_GROUP, end = min(first + ROWS_PER_GROUP, a.extent.y);
+    int number = int(group_number());
+    Matrices m;
+    m.data = uint64_t[2](args.src[0].data, args.src[3].data);
+    m.stride = args.src[0].stride.y;
+    m.end = args.src[0].extent.y;
+    uint64_t y = args.y.data;
+    if (END == NOTHING && number >= args.i[0]) {
+        const int which = number >= args.i[1] ? 5 : 3;
+        number -= args.i[which / 2 - 1];
+        m.data[0] = args.src[which].data;
+        m.stride = args.src[which].stride.y;
+        m.end = args.src[which].extent.y;
+        y = args.src[which + 1].data;
+    }
+    const int first = number * ROWS_PER_GROUP;
+    m.end = min(first + ROWS_PER_GROUP, m.end);
     const int lane = int(gl_SubgroupInvocationID), lanes = int(gl_SubgroupSize), step = int(gl_NumSubgroups) * ROWS;
     int row = first + int(gl_SubgroupID) * ROWS;
-    uint words[MOST_ROWS * MOST_WORDS], next[MOST_ROWS * MOST_WORDS];
-    load_blocks(a.data, a.stride.y, row, end - 1, min(lane, BLOCKS - 1), words);
-    round_column(args.src[1].data);
-    barrier();
-    for (; row < end; row += step) {
-        float sums[ROWS];
-        [[unroll]] for (int r = 0; r < ROWS; ++r) sums[r] = 0;
+    uint words[MOST_LINES * MOST_WORDS], next[MOST_LINES * MOST_WORDS];
+    load_blocks(m, row, min(lane, BLOCKS - 1), words);
+    const float squares = round_column(args.src[1].data, args.src[2].data);
+    float factor = 1;
+    if (NORMED != 0) {
+        factor = 1 / sqrt(group_sum(squares) / float(DEPTH) + args.f[0]);
+    } else {
+        barrier();
+    }
+    for (; row < m.end; row += step) {
+        float sums[LINES];
+        [[unroll]] for (int l = 0; l < LINES; ++l) sums[l] = 0;
         for (int block = lane; block < BLOCKS; block += lanes) {
             const bool is_last = block + lanes >= BLOCKS;  // of these rows; the next ones begin at the first blocks
             const int next_row = is_last ? row + step : row, next_block = is_last ? lane : block + lanes;
-            if (next_row < end) load_blocks(a.data, a.stride.y, next_row, end - 1, next_block, next);
+            if (next_row < m.end) load_blocks(m, next_row, next_block, next);
             const ivec4 low = column[block], high = column[BLOCKS + block];
-            [[unroll]] for (int r = 0; r < ROWS; ++r) {
-                sums[r] += dot_block(words, r, (block & 1) != 0, low, high, scales[block]);
+            [[unroll]] for (int l = 0; l < LINES; ++l) {
+                sums[l] += dot_block(words, l, (block & 1) != 0, low, high, scales[block]);
             }
             words = next;
         }
+        [[unroll]] for (int l = 0; l < LINES; ++l) sums[l] = subgroupAdd(sums[l]) * factor;
+        if (lane != 0) continue;
         [[unroll]] for (int r = 0; r < ROWS; ++r) {
-            const float total = subgroupAdd(sums[r]);
-            if (lane == 0 && row + r < end) store_f32(args.y.data + uint64_t(row + r) * 4, total);
+            if (row + r >= m.end) continue;
+            float value = sums[r];
+            if (END == ADDITION) value += load_f32(args.src[3].data + uint64_t(row + r) * 4);
+            if (END >= 0) value = glu_of(END, value, sums[LINES - ROWS + r], args.f[1], args.f[2]);
+            store_f32(y + uint64_t(row + r) * 4, value);
         }
     }
 }

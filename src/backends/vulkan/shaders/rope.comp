@@ -1,11 +1,13 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "arguments.glsl"
+#include "faults.glsl"
 
 // ROPE and ROPE_BACK in all modes: an invocation for each element that starts a pair, and for each
 // that is not turned.
 layout(constant_id = 1) const int TYPE_X = TYPE_F32;
 layout(constant_id = 2) const int TYPE_Y = TYPE_F32;
+layout(constant_id = 3) const int STORES = 0;  // heads of a token lie side by side in a row of src[3] that src[4] names
 
 // For every pair: the fraction of a turn per unit of position, as 64 bits after the point, and which
 // of a token's positions it goes by. Positions times the fraction wrap around as angles do, so that
@@ -16,6 +18,16 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Tur
     int padding;
 };
 
+void put_turned(ivec4 at, float value) {
+    if (STORES == 0) {
+        put(args.y, at, value, TYPE_Y);
+        return;
+    }
+    const Operand cache = args.src[3];
+    const int row = get_index(args.src[4], ivec4(at.z, 0, 0, 0));
+    if (is_inside(row, cache.extent.y)) put(cache, ivec4(at.x + at.y * args.y.extent.x, row, 0, 0), value, TYPE_Y);
+}
+
 void main() {
     const uint i = element_number();
     if (i >= args.count) return;
@@ -24,7 +36,7 @@ void main() {
     const int first = args.i[0], pairs = args.i[1], distance = args.i[2], tokens = args.i[3];
     const int offset = at.x - first;
     if (offset < 0 || offset >= 2 * pairs) {
-        put(args.y, at, get(x, at, TYPE_X), TYPE_Y);
+        put_turned(at, get(x, at, TYPE_X));
         return;
     }
     const bool is_adjacent = args.i[4] != 0;
@@ -42,6 +54,6 @@ void main() {
     const float cosine = args.f[0] * cos(angle), sine = args.f[1] * sin(angle);
     const ivec4 other = at + ivec4(distance, 0, 0, 0);
     const float a = get(x, at, TYPE_X), b = get(x, other, TYPE_X);
-    put(args.y, at, a * cosine - b * sine, TYPE_Y);
-    put(args.y, other, a * sine + b * cosine, TYPE_Y);
+    put_turned(at, a * cosine - b * sine);
+    put_turned(other, a * sine + b * cosine);
 }

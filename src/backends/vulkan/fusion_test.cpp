@@ -1,0 +1,138 @@
+// What is computed together gives what the nodes give one by one.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "backends/vulkan/fusion.hpp"
+#include "backends/vulkan/plan.hpp"
+#include "backends/vulkan/test_support.hpp"
+
+namespace heddle::vulkan {
+namespace {
+
+Options options(bool is_fusing) {
+    Options options;
+    options.forces_integer_dot = true;
+    options.forces_gpu_kernels = true;
+    options.is_fusing = is_fusing;
+    return options;
+}
+
+/// Random numbers of the tensor's type, the same for the same seed.
+void fill(ggml_tensor* tensor, unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<std::size_t>(ggml_nelements(tensor)));
+    for (float& value : values) value = normal(random);
+    std::vector<std::byte> bytes(ggml_nbytes(tensor));
+    ggml_quantize_chunk(tensor->type, values.data(), bytes.data(), 0, ggml_nrows(tensor),
+                        tensor->ne[0], nullptr);
+    ggml_backend_tensor_set(tensor, bytes.data(), 0, bytes.size());
+}
+
+/// A block of a model for one token: what it writes, after all its nodes have run.
+struct Block {
+    static constexpr std::int64_t kWidth = 128, kHead = 16, kHidden = 192, kPlaces = 5;
+
+    Bench bench;
+    ggml_cgraph* graph = nullptr;
+    std::vector<ggml_tensor*> results;
+
+    explicit Block(bool is_fusing) : bench(options(is_fusing)) {
+        if (!bench.is_there()) return;
+        ggml_context* c = bench.context();
+        const auto weights = [&](std::int64_t from, std::int64_t to) {
+            return input(ggml_new_tensor_2d(c, GGML_TYPE_Q4_0, from, to));
+        };
+        graph = ggml_new_graph(c);
+        ggml_tensor* x = input(bench.vector(kWidth));
+        ggml_tensor* a = ggml_mul(c, ggml_rms_norm(c, x, 1e-5f), input(bench.vector(kWidth)));
+        ggml_tensor* position = ggml_new_tensor_1d(c, GGML_TYPE_I32, 1);
+        ggml_tensor* place = ggml_new_tensor_1d(c, GGML_TYPE_I64, 1);
+        ggml_tensor* cache = ggml_new_tensor_2d(c, GGML_TYPE_F16, kWidth / 2, kPlaces);
+        const auto rope = [&](ggml_tensor* t) {
+            t = ggml_reshape_3d(c, t, kHead, t->ne[0] / kHead, 1);
+            return ggml_rope(c, t, position, static_cast<int>(kHead), GGML_ROPE_TYPE_NEOX);
+        };
+        ggml_tensor* q = rope(ggml_mul_mat(c, weights(kWidth, kWidth), a));
+        ggml_tensor* k = rope(ggml_mul_mat(c, weights(kWidth, kWidth / 2), a));
+        ggml_tensor* v = ggml_mul_mat(c, weights(kWidth, kWidth / 2), a);
+        k = ggml_set_rows(c, cache, ggml_reshape_2d(c, k, kWidth / 2, 1), place);
+        ggml_tensor* y = ggml_add(c, x, ggml_mul_mat(c, weights(kWidth, kWidth), x));
+        ggml_tensor* b = ggml_mul(c, ggml_rms_norm(c, y, 1e-5f), input(bench.vector(kWidth)));
+        b = ggml_geglu_split(c, ggml_mul_mat(c, weights(kWidth, kHidden), b),
+                             ggml_mul_mat(c, weights(kWidth, kHidden), b));
+        ggml_tensor* plain = ggml_swiglu_split(c, ggml_mul_mat(c, weights(kWidth, kHidden), x),
+                                               ggml_mul_mat(c, weights(kWidth, kHidden), x));
+        results = {q, k, v, y, b, plain};
+        for (ggml_tensor* result : results) ggml_build_forward_expand(graph, result);
+        if (!bench.allocate()) return;
+        for (unsigned i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i);
+        const std::int32_t number = 7;
+        const std::int64_t row = 3;
+        const std::vector<ggml_fp16_t> zeros(static_cast<std::size_t>(ggml_nelements(cache)), 0);
+        ggml_backend_tensor_set(position, &number, 0, sizeof number);
+        ggml_backend_tensor_set(place, &row, 0, sizeof row);
+        ggml_backend_tensor_set(cache, zeros.data(), 0, ggml_nbytes(cache));
+    }
+
+    ggml_tensor* input(ggml_tensor* tensor) { return inputs_.emplace_back(tensor); }
+
+private:
+    std::vector<ggml_tensor*> inputs_;
+};
+
+std::vector<float> floats_of(const ggml_tensor* tensor) {
+    if (tensor->type == GGML_TYPE_F32) return values_of(tensor);
+    std::vector<ggml_fp16_t> halves(static_cast<std::size_t>(ggml_nelements(tensor)));
+    ggml_backend_tensor_get(tensor, halves.data(), 0, ggml_nbytes(tensor));
+    std::vector<float> values(halves.size());
+    ggml_fp16_to_fp32_row(halves.data(), values.data(), static_cast<std::int64_t>(halves.size()));
+    return values;
+}
+
+TEST(VulkanFusion, GivesWhatNodesGiveOneByOne) {
+    Block apart(false), together(true);
+    if (!apart.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
+    for (Block* block : {&apart, &together}) {
+        ASSERT_EQ(ggml_backend_graph_compute(block->bench.stream(), block->graph),
+                  GGML_STATUS_SUCCESS);
+    }
+    for (std::size_t i = 0; i < apart.results.size(); ++i) {
+        const auto right = floats_of(apart.results[i]), found = floats_of(together.results[i]);
+        double difference = 0, size = 0;
+        for (std::size_t j = 0; j < right.size(); ++j) {
+            difference += (right[j] - found[j]) * (right[j] - found[j]);
+            size += right[j] * right[j];
+        }
+        EXPECT_GT(size, 0) << i;
+        // A column may be rounded the other way where it lies between two codes.
+        EXPECT_LT(difference, 1e-5 * size) << i;
+    }
+}
+
+TEST(VulkanFusion, LeavesOneStepForEachGroup) {
+    Block block(true);
+    if (!block.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
+    const auto plan = Plan::make(block.bench.device().site(), *block.graph);
+    ASSERT_TRUE(plan);
+    std::vector<std::string> names;
+    for (const Step& step : plan->steps) names.emplace_back(step.name());
+    EXPECT_EQ(names, (std::vector<std::string>{"gemv_int8", "rope", "rope and set_rows",
+                                               "gemv_int8", "gemv_int8", "gemv_int8"}));
+}
+
+TEST(VulkanFusion, LeavesResultsThatAreWanted) {
+    Block block(true);
+    if (!block.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
+    for (int i = 0; i < ggml_graph_n_nodes(block.graph); ++i) {
+        ggml_set_output(ggml_graph_node(block.graph, i));
+    }
+    const auto plan = Plan::make(block.bench.device().site(), *block.graph);
+    ASSERT_TRUE(plan);
+    for (const Step& step : plan->steps) EXPECT_NE(step.single(), nullptr) << step.name();
+}
+
+}  // namespace
+}  // namespace heddle::vulkan
