@@ -140,6 +140,8 @@ struct Run {
         ggml_tensor* q = ggml_mul_mat(c, layer.q, a);
         ggml_tensor* k = ggml_mul_mat(c, layer.k, a);
         ggml_tensor* v = ggml_mul_mat(c, layer.v, a);
+        // Side by side, as a scheduler has a device put them.
+        for (ggml_tensor* product : {q, k, v}) ggml_build_forward_expand(graph, product);
         q = rope(ggml_reshape_3d(c, q, s.head, s.heads, tokens));
         k = rope(ggml_reshape_3d(c, k, s.head, s.kv_heads, tokens));
         k = ggml_reshape_2d(c, k, s.head * s.kv_heads, tokens);

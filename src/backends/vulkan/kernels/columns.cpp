@@ -50,11 +50,11 @@ constexpr Kernel kKernels[] = {
 };
 
 /// How rows of the products are dealt out over workgroups. As many rows for a subgroup as leave two
-/// workgroups for every unit: loads of several rows are under way at once, and the column is
-/// rounded in each workgroup.
+/// workgroups for every unit: the column is rounded in each. A lane reads four blocks at a time, of
+/// several rows or of one.
 struct Deal {
     static constexpr int kWorkgroup = 256;
-    std::int64_t rows = 4;  ///< as many as the shader has room for
+    std::int64_t rows = 4, chunk = 1;  ///< rows of a subgroup, blocks of each for a lane
     std::int64_t per_group;
     std::array<std::int64_t, 3> groups{};  ///< of each product
 
@@ -65,6 +65,10 @@ struct Deal {
         std::int64_t all = 0;
         for (int i = 0; i < (is_gated ? 1 : group.count); ++i) all += rows_of(group, i);
         while (rows > 1 && all / (rows * subgroups) < 2 * std::int64_t{device.units}) rows /= 2;
+        while (chunk * rows * (is_gated ? 2 : 1) < 4 &&
+               2 * chunk * std::int64_t{device.subgroup} * 32 <= group.first().src[0]->ne[0]) {
+            chunk *= 2;
+        }
         per_group = std::max<std::int64_t>(rows * subgroups, 8);
         for (int i = 0; i < (is_gated ? 1 : group.count); ++i) {
             groups[static_cast<std::size_t>(i)] = quotient_up(rows_of(group, i), per_group);
@@ -116,7 +120,8 @@ void record_columns(const ColumnGroup& group, Recorder& recorder) {
          .workgroup = Deal::kWorkgroup,
          .values = {type_of(&weights), static_cast<std::int32_t>(weights.ne[0]),
                     static_cast<std::int32_t>(deal.rows),
-                    static_cast<std::int32_t>(deal.per_group), group.norm != nullptr ? 1 : 0, end}},
+                    static_cast<std::int32_t>(deal.per_group), group.norm != nullptr ? 1 : 0, end,
+                    static_cast<std::int32_t>(deal.chunk)}},
         a, deal.groups[0] + deal.groups[1] + deal.groups[2]);
 }
 

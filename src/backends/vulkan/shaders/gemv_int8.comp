@@ -17,10 +17,11 @@
 // block has a scale of its own, sums are divided by the length afterwards.
 layout(constant_id = 1) const int TYPE_A = TYPE_Q4_0;
 layout(constant_id = 2) const int DEPTH = 4096;  // of the column; a multiple of 64
-layout(constant_id = 3) const int ROWS = 2;  // of each matrix that a lane reads; MOST_LINES at most together
+layout(constant_id = 3) const int ROWS = 2;  // of each matrix that a lane reads; MOST_READS at most with CHUNK
 layout(constant_id = 4) const int ROWS_PER_GROUP = 16;  // of all subgroups of a workgroup
 layout(constant_id = 5) const int NORMED = 0;
 layout(constant_id = 6) const int END = -1;  // what becomes of sums
+layout(constant_id = 7) const int CHUNK = 1;  // blocks of a row that a lane reads at a time
 
 // The other operand, src[3], is added; from 0 on: the GLU of that number of the products with src[0] and
 // src[3], both of which a workgroup takes.
@@ -32,32 +33,47 @@ int dot_of_bytes(int a, int b, spirv_literal int packed);
 const int BLOCKS = DEPTH / 32;
 const int CODE_WORDS = TYPE_A == TYPE_Q4_0 ? 4 : 8;  // of a block, behind its scale
 const int LINES = END >= 0 ? 2 * ROWS : ROWS;  // rows that a lane reads at a time: those of one matrix, then the other's
-const int MOST_LINES = 4, MOST_WORDS = 9;
+const int READS = LINES * CHUNK, MOST_READS = 4, MOST_WORDS = 9;  // blocks
 
 // The bytes of block b: elements 0 .. 15 at b, elements 16 .. 31 at BLOCKS + b. Lanes that have blocks
 // side by side read banks side by side.
 shared ivec4 column[2 * BLOCKS];
 shared vec2 scales[BLOCKS];  // of a block: its scale, and that times the sum of its bytes
 
-// Eight invocations have a block, four elements each. Returns this one's share of the sum of squares.
+// Four elements of the column, of which eight invocations have a block.
+void round_quad(int i, vec4 x) {
+    float largest = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));
+    [[unroll]] for (uint step = 1u; step < 8u; step *= 2u) largest = max(largest, subgroupShuffleXor(largest, step));
+    const float scale = largest / 127;
+    const ivec4 codes = ivec4(round(x * (scale > 0 ? 1 / scale : 0.0)));
+    int sum = codes.x + codes.y + codes.z + codes.w;
+    [[unroll]] for (uint step = 1u; step < 8u; step *= 2u) sum += subgroupShuffleXor(sum, step);
+    if (i >= DEPTH / 4) return;
+    const int block = i / 8, word = i % 8;
+    column[word / 4 * BLOCKS + block][word % 4] =
+        (codes.x & 255) | (codes.y & 255) << 8 | (codes.z & 255) << 16 | codes.w << 24;
+    if (word == 0) scales[block] = vec2(scale, scale * float(sum));
+}
+
+// Returns this invocation's share of the sum of squares. Several loads are under way at once.
 float round_column(uint64_t from, uint64_t factors) {
+    const int width = int(gl_WorkGroupSize.x), batch = 4;
     float squares = 0;
-    for (int i = int(gl_LocalInvocationID.x); i < DEPTH / 4; i += int(gl_WorkGroupSize.x)) {
-        vec4 x = uintBitsToFloat(Quads(from + uint64_t(i) * 16).v);
-        if (NORMED != 0) {
-            squares += dot(x, x);
-            x *= uintBitsToFloat(Quads(factors + uint64_t(i) * 16).v);
+    for (int first = int(gl_LocalInvocationID.x); first / width * width < DEPTH / 4; first += batch * width) {
+        vec4 x[batch], factor[batch];
+        [[unroll]] for (int n = 0; n < batch; ++n) {
+            const uint64_t offset = uint64_t(min(first + n * width, DEPTH / 4 - 1)) * 16;
+            x[n] = uintBitsToFloat(Quads(from + offset).v);
+            if (NORMED != 0) factor[n] = uintBitsToFloat(Quads(factors + offset).v);
         }
-        float largest = max(max(abs(x.x), abs(x.y)), max(abs(x.z), abs(x.w)));
-        [[unroll]] for (uint step = 1u; step < 8u; step *= 2u) largest = max(largest, subgroupShuffleXor(largest, step));
-        const float scale = largest / 127;
-        const ivec4 codes = ivec4(round(x * (scale > 0 ? 1 / scale : 0.0)));
-        int sum = codes.x + codes.y + codes.z + codes.w;
-        [[unroll]] for (uint step = 1u; step < 8u; step *= 2u) sum += subgroupShuffleXor(sum, step);
-        const int block = i / 8, word = i % 8;
-        column[word / 4 * BLOCKS + block][word % 4] =
-            (codes.x & 255) | (codes.y & 255) << 8 | (codes.z & 255) << 16 | codes.w << 24;
-        if (word == 0) scales[block] = vec2(scale, scale * float(sum));
+        [[unroll]] for (int n = 0; n < batch; ++n) {
+            const int i = first + n * width;
+            if (NORMED != 0) {
+                if (i < DEPTH / 4) squares += dot(x[n], x[n]);
+                x[n] *= factor[n];
+            }
+            round_quad(i, x[n]);
+        }
     }
     return squares;
 }
@@ -69,22 +85,26 @@ struct Matrices {
     int end;  // of the rows
 };
 
-// The words that a block of each of the lines lies in. A pair of blocks is a whole number of words: the
-// second one begins in the middle of a word.
-void load_blocks(Matrices m, int row, int block, out uint words[MOST_LINES * MOST_WORDS]) {
-    const int offset = block * block_bytes(TYPE_A) - (block & 1) * 2;
+// The words that CHUNK blocks of each of the lines lie in: block `block` and those a subgroup further. A
+// pair of blocks is a whole number of words: the second one begins in the middle of a word.
+void load_blocks(Matrices m, int row, int block, out uint words[MOST_READS * MOST_WORDS]) {
     [[unroll]] for (int l = 0; l < LINES; ++l) {
-        const uint64_t from = m.data[l / ROWS] + uint64_t(min(row + l % ROWS, m.end - 1) * m.stride) + uint64_t(offset);
-        [[unroll]] for (int i = 0; i <= CODE_WORDS; ++i) words[l * MOST_WORDS + i] = load32(from + uint64_t(i * 4));
+        const uint64_t line = m.data[l / ROWS] + uint64_t(min(row + l % ROWS, m.end - 1) * m.stride);
+        [[unroll]] for (int c = 0; c < CHUNK; ++c) {
+            const int b = min(block + c * int(gl_SubgroupSize), BLOCKS - 1);
+            const uint64_t from = line + uint64_t(b * block_bytes(TYPE_A) - (b & 1) * 2);
+            const int at = (l * CHUNK + c) * MOST_WORDS;
+            [[unroll]] for (int i = 0; i <= CODE_WORDS; ++i) words[at + i] = load32(from + uint64_t(i * 4));
+        }
     }
 }
 
-// The product of line l's block with the bytes of the column, `low` and `high`.
-float dot_block(uint words[MOST_LINES * MOST_WORDS], int l, bool is_second, ivec4 low, ivec4 high, vec2 scale) {
-    const uint first = words[l * MOST_WORDS];
+// The product of the block that was read as number `r` with the bytes of the column, `low` and `high`.
+float dot_block(uint words[MOST_READS * MOST_WORDS], int r, bool is_second, ivec4 low, ivec4 high, vec2 scale) {
+    const uint first = words[r * MOST_WORDS];
     int sum = 0;
     [[unroll]] for (int i = 0; i < CODE_WORDS; ++i) {
-        const uint before = words[l * MOST_WORDS + i], after = words[l * MOST_WORDS + i + 1];
+        const uint before = words[r * MOST_WORDS + i], after = words[r * MOST_WORDS + i + 1];
         const uint codes = is_second ? after : before >> 16 | after << 16;
         if (TYPE_A == TYPE_Q4_0) {  // codes j and j + 16 share a byte
             sum += dot_of_bytes(int(codes & 0x0f0f0f0fu), low[i & 3], 0);
@@ -116,8 +136,8 @@ void main() {
     m.end = min(first + ROWS_PER_GROUP, m.end);
     const int lane = int(gl_SubgroupInvocationID), lanes = int(gl_SubgroupSize), step = int(gl_NumSubgroups) * ROWS;
     int row = first + int(gl_SubgroupID) * ROWS;
-    uint words[MOST_LINES * MOST_WORDS], next[MOST_LINES * MOST_WORDS];
-    load_blocks(m, row, min(lane, BLOCKS - 1), words);
+    uint words[MOST_READS * MOST_WORDS], next[MOST_READS * MOST_WORDS];
+    load_blocks(m, row, lane, words);
     const float squares = round_column(args.src[1].data, args.src[2].data);
     float factor = 1;
     if (NORMED != 0) {
@@ -128,13 +148,17 @@ void main() {
     for (; row < m.end; row += step) {
         float sums[LINES];
         [[unroll]] for (int l = 0; l < LINES; ++l) sums[l] = 0;
-        for (int block = lane; block < BLOCKS; block += lanes) {
-            const bool is_last = block + lanes >= BLOCKS;  // of these rows; the next ones begin at the first blocks
-            const int next_row = is_last ? row + step : row, next_block = is_last ? lane : block + lanes;
-            if (next_row < m.end) load_blocks(m, next_row, next_block, next);
-            const ivec4 low = column[block], high = column[BLOCKS + block];
-            [[unroll]] for (int l = 0; l < LINES; ++l) {
-                sums[l] += dot_block(words, l, (block & 1) != 0, low, high, scales[block]);
+        for (int begin = 0; begin < BLOCKS; begin += CHUNK * lanes) {
+            const bool is_last = begin + CHUNK * lanes >= BLOCKS;  // of these rows; the next ones begin at the first blocks
+            const int next_row = is_last ? row + step : row, next_begin = is_last ? 0 : begin + CHUNK * lanes;
+            if (next_row < m.end) load_blocks(m, next_row, next_begin + lane, next);
+            [[unroll]] for (int c = 0; c < CHUNK; ++c) {
+                const int block = begin + c * lanes + lane;
+                if (block >= BLOCKS) continue;
+                const ivec4 low = column[block], high = column[BLOCKS + block];
+                [[unroll]] for (int l = 0; l < LINES; ++l) {
+                    sums[l] += dot_block(words, l * CHUNK + c, (block & 1) != 0, low, high, scales[block]);
+                }
             }
             words = next;
         }
