@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/vulkan/matrices.hpp"
+
 namespace heddle::vulkan {
 namespace {
 
@@ -15,7 +17,7 @@ struct Answers {
     VkPhysicalDeviceVulkan11Features features11{};
     VkPhysicalDeviceVulkan12Features features12{};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot{};
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
+    MatrixFeatures matrices;
     VkPhysicalDeviceFeatures2 features{};
     VkPhysicalDeviceVulkan11Properties properties11{};
     VkPhysicalDeviceVulkan12Properties properties12{};
@@ -63,10 +65,7 @@ void ask(const InstanceApi& api, VkPhysicalDevice device, Answers& answers) {
         link(last, answers.dot,
              VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
     }
-    if (has(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
-        link(last, answers.matrices,
-             VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
-    }
+    if (has(kMatrixExtension)) link(last, answers.matrices, MatrixFeatures::kType);
     api.GetPhysicalDeviceFeatures2(device, &answers.features);
     last = &answers.properties;
     link(last, answers.properties11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES);
@@ -112,9 +111,8 @@ std::string_view missing_feature(const Answers& answers) {
 
 /// Whether there are matrices of the one shape that shaders use.
 bool has_matrices(const Instance& instance, VkPhysicalDevice device, const Answers& answers) {
-    const auto ask_shapes = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV>(
-        instance.api().GetInstanceProcAddr(instance.handle(),
-                                           "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV"));
+    const auto ask_shapes = reinterpret_cast<AskMatrixShapes>(instance.api().GetInstanceProcAddr(
+        instance.handle(), "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
     if (answers.matrices.cooperativeMatrix == VK_FALSE || ask_shapes == nullptr ||
         answers.features12.vulkanMemoryModel == VK_FALSE ||
         answers.features12.shaderFloat16 == VK_FALSE || answers.properties11.subgroupSize != 32) {
@@ -122,16 +120,13 @@ bool has_matrices(const Instance& instance, VkPhysicalDevice device, const Answe
     }
     std::uint32_t count = 0;
     ask_shapes(device, &count, nullptr);
-    VkCooperativeMatrixPropertiesNV empty{};
-    empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV;
-    std::vector<VkCooperativeMatrixPropertiesNV> shapes(count, empty);
+    std::vector<MatrixShape> shapes(count);
     ask_shapes(device, &count, shapes.data());
-    return std::ranges::any_of(shapes, [](const VkCooperativeMatrixPropertiesNV& shape) {
-        return shape.MSize == 16 && shape.NSize == 16 && shape.KSize == 16 &&
-               shape.AType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-               shape.BType == VK_COMPONENT_TYPE_FLOAT16_NV &&
-               shape.CType == VK_COMPONENT_TYPE_FLOAT32_NV &&
-               shape.DType == VK_COMPONENT_TYPE_FLOAT32_NV && shape.scope == VK_SCOPE_SUBGROUP_NV;
+    return std::ranges::any_of(shapes, [](const MatrixShape& shape) {
+        return shape.rows == 16 && shape.columns == 16 && shape.depth == 16 &&
+               shape.a == VK_COMPONENT_TYPE_FLOAT16_NV && shape.b == VK_COMPONENT_TYPE_FLOAT16_NV &&
+               shape.c == VK_COMPONENT_TYPE_FLOAT32_NV &&
+               shape.result == VK_COMPONENT_TYPE_FLOAT32_NV && shape.scope == VK_SCOPE_SUBGROUP_NV;
     });
 }
 

@@ -1,10 +1,11 @@
 // What is computed together gives what the nodes give one by one.
 
+#include "backends/vulkan/fusion.hpp"
+
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "backends/vulkan/fusion.hpp"
 #include "backends/vulkan/plan.hpp"
 #include "backends/vulkan/test_support.hpp"
 

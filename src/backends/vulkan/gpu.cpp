@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/gpu/codebooks.hpp"
+#include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/memory_block.hpp"
 #include "backends/vulkan/pipelines.hpp"
 
@@ -22,8 +23,7 @@ VkResult create_device(const Board& board, VkDevice* device) {
     dot.shaderIntegerDotProduct = VK_TRUE;
     VkPhysicalDeviceVulkan12Features features12{};
     features12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-    VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
-    matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
+    MatrixFeatures matrices;
     matrices.cooperativeMatrix = VK_TRUE;
     if (board.facts.has_integer_dot) features12.pNext = &dot;
     if (board.facts.has_matrix_units) {
@@ -46,9 +46,7 @@ VkResult create_device(const Board& board, VkDevice* device) {
     features.features.shaderInt16 = VK_TRUE;
     std::vector<const char*> extensions;
     if (board.has_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-    if (board.facts.has_matrix_units) {
-        extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    }
+    if (board.facts.has_matrix_units) extensions.push_back(kMatrixExtension);
     VkDeviceCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     info.pNext = &features;

@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/pipeline_file.hpp"
 
 namespace heddle::vulkan {
@@ -58,10 +59,15 @@ void Pipelines::save() {
 Result<VkPipeline> Pipelines::compile(const Key& key) {
     const DeviceApi& api = gpu_.api();
     const ShaderCode& code = code_of(key.first);
+    const bool has_matrices =
+        key.first == Shader::gemm_matrix || key.first == Shader::attention_matrix;
+    std::vector<std::uint32_t> changed;
+    if (has_matrices) changed = with_khronos_matrices(code.words);
+    const std::span<const std::uint32_t> words = has_matrices ? changed : code.words;
     VkShaderModuleCreateInfo source{};
     source.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    source.codeSize = code.words.size_bytes();
-    source.pCode = code.words.data();
+    source.codeSize = words.size_bytes();
+    source.pCode = words.data();
     VkShaderModule module = VK_NULL_HANDLE;
     HEDDLE_TRY(gpu_.check(api.CreateShaderModule(gpu_.handle(), &source, nullptr, &module),
                           "loading shader ", code.name));

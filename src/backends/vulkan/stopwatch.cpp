@@ -33,9 +33,9 @@ void Stopwatch::mark(VkCommandBuffer commands) {
 Result<std::vector<double>> Stopwatch::microseconds() const {
     std::vector<std::uint64_t> ticks(marks_);
     constexpr auto flags = VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT;
-    HEDDLE_TRY(gpu_->check(gpu_->api().GetQueryPoolResults(
-                               gpu_->handle(), pool_, 0, marks_, ticks.size() * sizeof ticks[0],
-                               ticks.data(), sizeof ticks[0], flags),
+    HEDDLE_TRY(gpu_->check(gpu_->api().GetQueryPoolResults(gpu_->handle(), pool_, 0, marks_,
+                                                           ticks.size() * sizeof ticks[0],
+                                                           ticks.data(), sizeof ticks[0], flags),
                            "reading times"));
     const double period = double{gpu_->board().properties.limits.timestampPeriod} / 1000;
     std::vector<double> times;

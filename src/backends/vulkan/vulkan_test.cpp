@@ -5,7 +5,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
+#include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/memory_block.hpp"
 #include "backends/vulkan/pipeline_file.hpp"
 #include "backends/vulkan/recorder.hpp"
@@ -106,6 +108,33 @@ TEST(VulkanShaders, AreThereUnderTheirNames) {
         EXPECT_EQ(code.words[0], 0x07230203u) << code.name;  // SPIR-V begins so
     }
     EXPECT_STREQ(code_of(Shader::unary).name, "unary");
+}
+
+TEST(VulkanShaders, WithMatricesUseThoseOfKhronos) {
+    for (const Shader shader : {Shader::gemm_matrix, Shader::attention_matrix}) {
+        const ShaderCode& code = code_of(shader);
+        const auto words = with_khronos_matrices(code.words);
+        ASSERT_EQ(words[0], code.words[0]);
+        EXPECT_EQ(words[3], code.words[3] + 3) << "three constants are new";
+        std::map<std::uint32_t, std::uint32_t> constants, uses;
+        int products = 0;
+        for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
+            ASSERT_GT(words[at] >> 16, 0u);
+            const std::uint32_t op = words[at] & 0xffff;
+            EXPECT_FALSE(op >= 5358 && op <= 5362) << op << " is NVIDIA's";
+            if (op == 43) constants[words[at + 2]] = words[at + 3];
+            if (op == 4456) uses[words[at + 1]] = constants.at(words[at + 6]);
+            if (op == 4459) {
+                EXPECT_EQ(uses.at(words[at + 1]), 2u) << "a product is a sum";
+                ++products;
+            }
+            if (op == 4457) {
+                EXPECT_LT(constants.at(words[at + 4]), 2u) << "rows or columns";
+            }
+        }
+        EXPECT_EQ(uses.size(), 3u) << code.name;
+        EXPECT_GT(products, 0) << code.name;
+    }
 }
 
 // ---- pipelines on disk -------------------------------------------------------------------------

@@ -38,6 +38,12 @@ std::string_view objection(const Tensor& node) {
     return {};
 }
 
+/// Heads of queries that share their keys and their values.
+std::int64_t heads_of_group(const Tensor& node) {
+    const std::int64_t heads = node.src[0]->ne[2];
+    return std::gcd(heads / node.src[1]->ne[2], heads / node.src[2]->ne[2]);
+}
+
 /// How rows and keys are dealt out over workgroups. Depends on shapes and the device alone, so that
 /// results do not change from run to run.
 struct Cut {
@@ -45,7 +51,7 @@ struct Cut {
 
     Cut(const Tensor& node, const DeviceFacts& device) {
         const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
-        group_heads = std::gcd(q.ne[2] / k.ne[2], q.ne[2] / v.ne[2]);
+        group_heads = heads_of_group(node);
         groups = q.ne[2] / group_heads;
         const std::int64_t rows = q.ne[1] * group_heads;
         const std::int64_t most = k.ne[0] > 256 || v.ne[0] > 256 ? 4 : 8;
@@ -70,26 +76,36 @@ std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
            sizeof(float);
 }
 
-void record(const Tensor& node, Recorder& recorder) {
+Arguments attention_arguments(const Tensor& node) {
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
     const auto params = unpack<ops::FlashAttnExt::Params>(node);
-    const Cut cut(node, recorder.device());
     Arguments a = arguments(node);
-    a.i[0] = static_cast<std::int32_t>(cut.group_heads);
-    a.i[1] = static_cast<std::int32_t>(cut.groups);
+    a.i[0] = static_cast<std::int32_t>(heads_of_group(node));
+    a.i[1] = static_cast<std::int32_t>(q.ne[2] / heads_of_group(node));
     a.i[2] = static_cast<std::int32_t>(q.ne[2] / k.ne[2]);
     a.i[3] = static_cast<std::int32_t>(q.ne[2] / v.ne[2]);
-    a.i[4] = static_cast<std::int32_t>(cut.splits);
-    a.i[5] = static_cast<std::int32_t>(cut.share);
     a.f[0] = params.scale;
     set_alibi(a, params.max_bias, q.ne[2]);
     a.f[5] = params.logit_softcap;
+    return a;
+}
+
+std::int32_t vectors_of(const Tensor& node) {
+    return (has_aligned_rows(*node.src[1]) ? 1 : 0) + (has_aligned_rows(*node.src[2]) ? 2 : 0);
+}
+
+void record(const Tensor& node, Recorder& recorder) {
+    const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
+    const Cut cut(node, recorder.device());
+    Arguments a = attention_arguments(node);
+    a.i[4] = static_cast<std::int32_t>(cut.splits);
+    a.i[5] = static_cast<std::int32_t>(cut.share);
     recorder.run_rows(
         {.shader = Shader::attention,
          .workgroup = static_cast<int>(kWidth),
          .values = {type_of(&k), type_of(&v), static_cast<std::int32_t>(cut.rows_per_group),
                     static_cast<std::int32_t>(k.ne[0]), static_cast<std::int32_t>(v.ne[0]),
-                    (has_aligned_rows(k) ? 1 : 0) + (has_aligned_rows(v) ? 2 : 0)}},
+                    vectors_of(node)}},
         a, cut.row_tiles * cut.groups * q.ne[3] * cut.splits);
     if (cut.splits == 1) return;
     recorder.barrier();
@@ -97,7 +113,37 @@ void record(const Tensor& node, Recorder& recorder) {
                       q.ne[1] * q.ne[2] * q.ne[3]);
 }
 
+// ---- many rows ---------------------------------------------------------------------------------
+
+constexpr std::int64_t kMatrixRows = 64;  ///< of a workgroup
+
+std::string_view matrix_objection(const Tensor& node) {
+    if (const auto words = objection(node); !words.empty()) return words;
+    const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
+    if (k.ne[0] % 16 != 0 || v.ne[0] % 32 != 0) return "a head size is no multiple of 32";
+    if (k.ne[0] > 128 || v.ne[0] > 128) return "a head size is above 128";
+    if (2 * q.ne[1] * heads_of_group(node) < kMatrixRows) return "there are few queries";
+    return {};
+}
+
+std::string_view matrix_device_objection(const Tensor&, const DeviceFacts& device) {
+    if (!device.has_matrix_units) return "the device has no matrix units";
+    return device.shared_memory >= 45056 ? "" : "the device has less than 44 KiB of shared memory";
+}
+
+void record_matrix(const Tensor& node, Recorder& recorder) {
+    const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
+    const Arguments a = attention_arguments(node);
+    const std::int64_t tiles = (q.ne[1] * a.i[0] + kMatrixRows - 1) / kMatrixRows;
+    recorder.run_rows({.shader = Shader::attention_matrix,
+                       .values = {type_of(&k), type_of(&v), static_cast<std::int32_t>(k.ne[0]),
+                                  static_cast<std::int32_t>(v.ne[0]), vectors_of(node)}},
+                      a, tiles * a.i[1] * q.ne[3]);
+}
+
 constexpr Kernel kKernels[] = {
+    {"attention_matrix", GGML_OP_FLASH_ATTN_EXT, matrix_objection, record_matrix, nullptr,
+     matrix_device_objection},
     {"attention", GGML_OP_FLASH_ATTN_EXT, objection, record, scratch},
 };
 

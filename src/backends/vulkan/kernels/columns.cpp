@@ -119,9 +119,8 @@ void record_columns(const ColumnGroup& group, Recorder& recorder) {
         {.shader = Shader::gemv_int8,
          .workgroup = Deal::kWorkgroup,
          .values = {type_of(&weights), static_cast<std::int32_t>(weights.ne[0]),
-                    static_cast<std::int32_t>(deal.rows),
-                    static_cast<std::int32_t>(deal.per_group), group.norm != nullptr ? 1 : 0, end,
-                    static_cast<std::int32_t>(deal.chunk)}},
+                    static_cast<std::int32_t>(deal.rows), static_cast<std::int32_t>(deal.per_group),
+                    group.norm != nullptr ? 1 : 0, end, static_cast<std::int32_t>(deal.chunk)}},
         a, deal.groups[0] + deal.groups[1] + deal.groups[2]);
 }
 

@@ -4,6 +4,7 @@
 #include "arguments.glsl"
 #include "formats.glsl"
 #include "products.glsl"
+#include "halves.glsl"
 
 // MUL_MAT of many columns in half floats, two at once: a workgroup of 256 has a tile of 128 rows and 64
 // columns, an invocation 8 times 4 of it. Both operands pass through shared memory, 64 elements deep;
@@ -19,11 +20,6 @@ const int PITCH = DEPTH / 8 + 1;  // in eights of halves; lines that start in ot
 shared uvec4 tile_a[TILE_ROWS * PITCH];
 shared uvec4 tile_b[TILE_COLUMNS * PITCH];
 shared float scales[TILE_COLUMNS];
-
-uvec4 pack_halves(float v[8]) {
-    return uvec4(packHalf2x16(vec2(v[0], v[1])), packHalf2x16(vec2(v[2], v[3])),
-                 packHalf2x16(vec2(v[4], v[5])), packHalf2x16(vec2(v[6], v[7])));
-}
 
 // 32 elements of a row of weights from k on; zeros from `depth` on.
 void read_weights(Operand a, uint64_t row, int k, out uvec4 packed[4]) {
