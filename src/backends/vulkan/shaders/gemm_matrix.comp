@@ -72,7 +72,7 @@ void main() {
         tiles[to + 2] = w.high;
         tiles[to + TILE * PITCH] = x.low;
         tiles[to + TILE * PITCH + 2] = x.high;
-        barrier();  // nobody still reads the other place, either
+        barrier();  // the other place is no longer read, either
         if (k + DEPTH < depth) {
             w = read_weights(a, weights, k + DEPTH + 8 * part);
             x = read_activations(b, activations, k + DEPTH + 8 * part);
