@@ -32,7 +32,8 @@ enum Op : std::uint32_t {
 constexpr std::uint32_t kCapabilityNv = 5357, kCapabilityKhr = 6022;
 constexpr std::string_view kNameNv = "SPV_NV_cooperative_matrix";
 constexpr std::string_view kNameKhr = "SPV_KHR_cooperative_matrix";
-constexpr std::size_t kHeader = 5, kBound = 3;  // words before the first instruction; numbers in use
+constexpr std::size_t kHeader = 5,
+                      kBound = 3;  // words before the first instruction; numbers in use
 
 /// An instruction: its op, and the words behind the first.
 struct Instruction {
@@ -131,9 +132,9 @@ private:
 
     std::vector<std::uint32_t> header_;
     std::vector<Instruction> all_;
-    std::uint32_t unsigned_ = 0;             ///< the type of the constants
-    std::set<std::uint32_t> trues_;          ///< constants
-    std::array<std::uint32_t, 3> uses_{};    ///< the types of both factors and of the sum
+    std::uint32_t unsigned_ = 0;           ///< the type of the constants
+    std::set<std::uint32_t> trues_;        ///< constants
+    std::array<std::uint32_t, 3> uses_{};  ///< the types of both factors and of the sum
 };
 
 }  // namespace

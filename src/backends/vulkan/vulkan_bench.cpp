@@ -185,11 +185,12 @@ struct Run {
     }
 };
 
-/// The least milliseconds of several runs; below 0 if one failed.
-double measure(ggml_backend_t stream, ggml_cgraph* graph, int runs) {
+/// The least milliseconds of all runs in a second, which clocks take to rise; below 0 if one failed.
+double measure(ggml_backend_t stream, ggml_cgraph* graph) {
     using Clock = std::chrono::steady_clock;
     double best = -1;
-    for (int i = 0; i < runs; ++i) {
+    const auto end = Clock::now() + std::chrono::seconds(1);
+    while (best < 0 || Clock::now() < end) {
         const auto begin = Clock::now();
         if (ggml_backend_graph_compute(stream, graph) != GGML_STATUS_SUCCESS) return -1;
         const std::chrono::duration<double, std::milli> taken = Clock::now() - begin;
@@ -285,7 +286,7 @@ int main(int count, char** words) {
     for (const auto& [tokens, past] : {std::pair{1, 0}, {1, 511}, {8, 504}, {prompt, 0}}) {
         const Run run(model, stream.get(), tokens, past);
         if (run.graph == nullptr) return std::fprintf(stderr, "no memory for the graph\n"), 1;
-        const double taken = measure(stream.get(), run.graph, tokens > 100 ? 3 : 20);
+        const double taken = measure(stream.get(), run.graph);
         if (taken < 0) return std::fprintf(stderr, "the graph failed\n"), 1;
         std::printf("%8d %8d %12.3f %12.1f %12.1f\n", tokens, past, taken, 1000 * tokens / taken,
                     1000 * gigabytes / taken);

@@ -10,7 +10,7 @@
 namespace heddle::vulkan {
 namespace {
 
-constexpr std::int64_t kWidth = 128;  ///< keys that a workgroup scores at a time
+constexpr std::int64_t kWidth = 128;  ///< invocations of a workgroup
 
 std::string_view objection(const Tensor& node) {
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
@@ -49,26 +49,26 @@ std::int64_t heads_of_group(const Tensor& node) {
 struct Cut {
     std::int64_t group_heads, groups, rows_per_group, row_tiles, splits, share;
 
-    Cut(const Tensor& node, const DeviceFacts& device) {
-        const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
+    /// `most` rows for a workgroup; shares of the keys are multiples of `unit`.
+    Cut(const Tensor& node, const DeviceFacts& device, std::int64_t most, std::int64_t unit) {
+        const Tensor &q = *node.src[0], &k = *node.src[1];
         group_heads = heads_of_group(node);
         groups = q.ne[2] / group_heads;
         const std::int64_t rows = q.ne[1] * group_heads;
-        const std::int64_t most = k.ne[0] > 256 || v.ne[0] > 256 ? 4 : 8;
         rows_per_group = 1;
         while (2 * rows_per_group <= most && rows_per_group < rows) rows_per_group *= 2;
         row_tiles = (rows + rows_per_group - 1) / rows_per_group;
         const std::int64_t blocks = std::max<std::int64_t>(row_tiles * groups * q.ne[3], 1);
-        const std::int64_t tiles = std::max<std::int64_t>((k.ne[1] + kWidth - 1) / kWidth, 1);
+        const std::int64_t tiles = std::max<std::int64_t>((k.ne[1] + unit - 1) / unit, 1);
         const std::int64_t wanted = 2 * std::int64_t{device.units} / blocks;
         splits = std::clamp<std::int64_t>(wanted, 1, tiles);
-        share = (tiles + splits - 1) / splits * kWidth;
+        share = (tiles + splits - 1) / splits * unit;
         splits = std::max<std::int64_t>((k.ne[1] + share - 1) / share, 1);
     }
 };
 
-std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
-    const Cut cut(node, device);
+/// For the partial results of all splits.
+std::size_t scratch_of(const Tensor& node, const Cut& cut) {
     if (cut.splits == 1) return 0;
     const Tensor& q = *node.src[0];
     return static_cast<std::size_t>(q.ne[1] * q.ne[2] * q.ne[3] * cut.splits *
@@ -94,23 +94,76 @@ std::int32_t vectors_of(const Tensor& node) {
     return (has_aligned_rows(*node.src[1]) ? 1 : 0) + (has_aligned_rows(*node.src[2]) ? 2 : 0);
 }
 
-void record(const Tensor& node, Recorder& recorder) {
-    const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
-    const Cut cut(node, recorder.device());
+void record_cut(const Tensor& node, Recorder& recorder, const Cut& cut, Recorder::Work work) {
+    const Tensor& q = *node.src[0];
     Arguments a = attention_arguments(node);
     a.i[4] = static_cast<std::int32_t>(cut.splits);
     a.i[5] = static_cast<std::int32_t>(cut.share);
-    recorder.run_rows(
-        {.shader = Shader::attention,
-         .workgroup = static_cast<int>(kWidth),
-         .values = {type_of(&k), type_of(&v), static_cast<std::int32_t>(cut.rows_per_group),
-                    static_cast<std::int32_t>(k.ne[0]), static_cast<std::int32_t>(v.ne[0]),
-                    vectors_of(node)}},
-        a, cut.row_tiles * cut.groups * q.ne[3] * cut.splits);
+    work.workgroup = static_cast<int>(kWidth);
+    recorder.run_rows(work, a, cut.row_tiles * cut.groups * q.ne[3] * cut.splits);
     if (cut.splits == 1) return;
     recorder.barrier();
     recorder.run_rows({.shader = Shader::attention_merge, .workgroup = 64}, a,
                       q.ne[1] * q.ne[2] * q.ne[3]);
+}
+
+// ---- any rows ----------------------------------------------------------------------------------
+
+/// An invocation has a key.
+Cut plain_cut(const Tensor& node, const DeviceFacts& device) {
+    const bool is_long = node.src[1]->ne[0] > 256 || node.src[2]->ne[0] > 256;
+    return {node, device, is_long ? 4 : 8, kWidth};
+}
+
+std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
+    return scratch_of(node, plain_cut(node, device));
+}
+
+void record(const Tensor& node, Recorder& recorder) {
+    const Tensor &k = *node.src[1], &v = *node.src[2];
+    const Cut cut = plain_cut(node, recorder.device());
+    record_cut(node, recorder, cut,
+               {.shader = Shader::attention,
+                .values = {type_of(&k), type_of(&v), static_cast<std::int32_t>(cut.rows_per_group),
+                           static_cast<std::int32_t>(k.ne[0]), static_cast<std::int32_t>(v.ne[0]),
+                           vectors_of(node)}});
+}
+
+// ---- few rows ----------------------------------------------------------------------------------
+
+constexpr std::int64_t kFewRows = 32;  ///< with the same keys
+
+std::string_view few_objection(const Tensor& node) {
+    if (const auto words = objection(node); !words.empty()) return words;
+    const std::int64_t size = node.src[1]->ne[0];
+    if (size != node.src[2]->ne[0]) return "heads of k and v differ in size";
+    if ((size & (size - 1)) != 0) return "the head size is no power of two";
+    if (node.src[0]->ne[1] * heads_of_group(node) > kFewRows) return "there are many queries";
+    return {};
+}
+
+std::string_view few_device_objection(const Tensor& node, const DeviceFacts& device) {
+    if (!device.has_cheap_barriers) return "barriers are expensive";
+    const std::int64_t lanes = node.src[1]->ne[0] / 8;
+    return lanes <= std::int64_t{device.subgroup} ? "" : "a head is longer than a subgroup";
+}
+
+/// As many lanes have a key as its elements in eights.
+Cut few_cut(const Tensor& node, const DeviceFacts& device) {
+    return {node, device, 4, std::max<std::int64_t>(kWidth * 8 / node.src[1]->ne[0], 32)};
+}
+
+std::size_t few_scratch(const Tensor& node, const DeviceFacts& device) {
+    return scratch_of(node, few_cut(node, device));
+}
+
+void record_few(const Tensor& node, Recorder& recorder) {
+    const Tensor &k = *node.src[1], &v = *node.src[2];
+    const Cut cut = few_cut(node, recorder.device());
+    record_cut(node, recorder, cut,
+               {.shader = Shader::attention_few,
+                .values = {type_of(&k), type_of(&v), static_cast<std::int32_t>(cut.rows_per_group),
+                           static_cast<std::int32_t>(k.ne[0]), vectors_of(node)}});
 }
 
 // ---- many rows ---------------------------------------------------------------------------------
@@ -144,6 +197,8 @@ void record_matrix(const Tensor& node, Recorder& recorder) {
 constexpr Kernel kKernels[] = {
     {"attention_matrix", GGML_OP_FLASH_ATTN_EXT, matrix_objection, record_matrix, nullptr,
      matrix_device_objection},
+    {"attention_few", GGML_OP_FLASH_ATTN_EXT, few_objection, record_few, few_scratch,
+     few_device_objection},
     {"attention", GGML_OP_FLASH_ATTN_EXT, objection, record, scratch},
 };
 

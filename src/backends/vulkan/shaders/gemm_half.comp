@@ -24,9 +24,8 @@ shared float scales[TILE_COLUMNS];
 // 32 elements of a row of weights from k on; zeros from `depth` on.
 void read_weights(Operand a, uint64_t row, int k, out uvec4 packed[4]) {
     [[unroll]] for (int h = 0; h < 4; ++h) {
-        float w[8] = float[8](0, 0, 0, 0, 0, 0, 0, 0);
-        if (k + 8 * h < a.extent.x) load_weights(TYPE_A, VECTORS, a, row, k + 8 * h, args.codebooks, w);
-        packed[h] = pack_halves(w);
+        packed[h] = uvec4(0);
+        if (k + 8 * h < a.extent.x) packed[h] = load_weight_halves(TYPE_A, VECTORS, a, row, k + 8 * h, args.codebooks);
     }
 }
 
