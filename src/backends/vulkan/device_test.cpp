@@ -182,6 +182,25 @@ TEST(VulkanDevice, CompilesTheShadersOfAGraphOnSeveralThreads) {
     EXPECT_NEAR(values_of(ggml_graph_node(graph, -1))[63], 0.0f, 1e-5f);  // a rounding of 7.4
 }
 
+TEST(VulkanDevice, TellsWhatNodesTookWhenItIsAsked) {
+    Options options;
+    options.is_timing = true;
+    HEDDLE_BENCH(bench, options);
+    ggml_tensor* a = bench.vector(1000);
+    ggml_tensor* y = ggml_sqr(bench.context(), ggml_add(bench.context(), a, a));
+    ggml_cgraph* graph = bench.graph(y);
+    ASSERT_TRUE(bench.allocate());
+    std::string told;
+    ggml_log_set([](ggml_log_level, const char* words,
+                    void* to) { *static_cast<std::string*>(to) += words; },
+                 &told);
+    EXPECT_EQ(ggml_backend_graph_compute(bench.stream(), graph), GGML_STATUS_SUCCESS);
+    ggml_log_set(nullptr, nullptr);
+    EXPECT_NE(told.find("add: ADD f32 1000 f32 1000"), std::string::npos) << told;
+    EXPECT_NE(told.find("sqr: SQR f32 1000"), std::string::npos) << told;
+    EXPECT_NE(told.find("us in all"), std::string::npos) << told;
+}
+
 TEST(VulkanDevice, ReportsAnIndexOutsideOfItsTable) {
     HEDDLE_BENCH(bench, Options{});
     ggml_tensor* table = ggml_new_tensor_2d(bench.context(), GGML_TYPE_F32, 4, 3);

@@ -86,7 +86,8 @@ TEST_P(VulkanProducts, AgreeWithDoubleSums) {
     };
     for (const ggml_type type :
          {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K}) {
-        for (const Shape& shape : {Shape{256, 140, 1}, {512, 70, 3}, {256, 130, 70}, {41, 9, 10}}) {
+        for (const Shape& shape :
+             {Shape{256, 140, 1}, {1088, 70, 1}, {512, 70, 3}, {256, 130, 70}, {41, 9, 10}}) {
             if (shape.depth % ggml_blck_size(type) != 0) continue;
             HEDDLE_BENCH(bench, GetParam().options);
             ggml_tensor* a = ggml_new_tensor_2d(bench.context(), type, shape.depth, shape.rows);

@@ -185,7 +185,8 @@ struct Run {
     }
 };
 
-/// The least milliseconds of all runs in a second, which clocks take to rise; below 0 if one failed.
+/// The least milliseconds of all runs in a second, as clocks take a while to rise; below 0 if one
+/// failed.
 double measure(ggml_backend_t stream, ggml_cgraph* graph) {
     using Clock = std::chrono::steady_clock;
     double best = -1;

@@ -11,6 +11,7 @@
 #include "backends/vulkan/memory_block.hpp"
 #include "backends/vulkan/pipeline_file.hpp"
 #include "backends/vulkan/recorder.hpp"
+#include "backends/vulkan/stopwatch.hpp"
 
 namespace heddle::vulkan {
 namespace {
@@ -99,6 +100,15 @@ TEST(VulkanRecorder, PutsWhatComesBesideArgumentsBehindThem) {
     ASSERT_LE(arguments.extra + sizeof extra, address + bytes.size());
     EXPECT_EQ(std::memcmp(bytes.data() + (arguments.extra - address), extra.data(), sizeof extra),
               0);
+}
+
+TEST(VulkanStopwatch, AddsUpWhatHasTheSameName) {
+    const std::string table = table_of_times({"add", "mul", "add"}, {10, 50, 30});
+    EXPECT_NE(
+        table.find("    50.0 55.6%      1    50.00  mul\n    40.0 44.4%      2    20.00  add\n"),
+        std::string::npos)
+        << table;
+    EXPECT_NE(table.find("90 us in all"), std::string::npos) << table;
 }
 
 TEST(VulkanShaders, AreThereUnderTheirNames) {
