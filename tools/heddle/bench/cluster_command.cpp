@@ -43,6 +43,17 @@ std::vector<Device> worker_devices() {
     return found;
 }
 
+/// Bytes that do not repeat: what has two values only would travel as bits.
+std::vector<std::byte> noise(std::size_t size) {
+    std::vector<std::byte> bytes(size);
+    std::uint32_t state = 1;
+    for (std::byte& each : bytes) {
+        state = state * 1664525U + 1013904223U;
+        each = static_cast<std::byte>(state >> 24);
+    }
+    return bytes;
+}
+
 template <class Function>
 Function function_of(const Device& device, const char* name) {
     return reinterpret_cast<Function>(
@@ -94,7 +105,7 @@ private:
 
     Result<> between_program_and(const Device& worker) {
         const std::string between = "program-" + rank_of(worker);
-        std::vector<std::byte> bytes(kLarge), few(kSmall);
+        std::vector<std::byte> bytes = noise(kLarge), few(kSmall);
         HEDDLE_TRY_ASSIGN(Place place, Place::make(worker, kLarge));
         HEDDLE_TRY_ASSIGN(Place small, Place::make(worker, kSmall));
         const double whole = mpi(nullptr, worker, kChunk) / 2;
