@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <thread>
@@ -24,11 +25,21 @@ sigset_t pipe_signal() {
 
 std::atomic<std::uint32_t> polling_microseconds{Polling::kAuto};
 
-/// Until when cores are known to have other work; as a count of the clock.
-std::atomic<Clock::rep> crowded_until{0};
+/// Until when cores are known to have other work, as a count of the clock, and how long that was
+/// assumed the last time.
+std::atomic<Clock::rep> crowded_until{0}, crowded_for{0};
 
 bool is_crowded(Clock::time_point now) {
     return now.time_since_epoch().count() < crowded_until.load(std::memory_order_relaxed);
+}
+
+/// Twice as long each time, until a thread has waited without that.
+void note_crowd(Clock::time_point now) {
+    constexpr Clock::duration kLeast = milliseconds(2), kMost = milliseconds(64);
+    const Clock::rep before = crowded_for.load(std::memory_order_relaxed);
+    const Clock::rep time = std::clamp(2 * before, kLeast.count(), kMost.count());
+    crowded_for.store(time, std::memory_order_relaxed);
+    crowded_until.store(now.time_since_epoch().count() + time, std::memory_order_relaxed);
 }
 
 /// The system wakes a thread up to 50 us late to save power, unless it is told not to.
@@ -61,8 +72,18 @@ NoPipeSignal::~NoPipeSignal() {
 
 void set_polling(Polling polling) { polling_microseconds = polling.microseconds; }
 
+void Backoff::reset() {
+    // Where cores were crowded and are so no longer, threads find what they wait for by looking.
+    const bool looked = !is_new_ && spins_ && !took_long_;
+    if (looked && crowded_for.load(std::memory_order_relaxed) > 0 && !is_crowded(Clock::now())) {
+        crowded_for.store(0, std::memory_order_relaxed);
+    }
+    is_new_ = true;
+    took_long_ = false;
+}
+
 microseconds Backoff::next(bool is_moving) {
-    constexpr microseconds kSpin{50}, kMove{1000};
+    constexpr microseconds kSpin{1000}, kMove{1000};
     const std::uint32_t chosen = polling_microseconds.load(std::memory_order_relaxed);
     if (chosen != Polling::kAuto) {
         looks_again_ = chosen == Polling::kSpin;
@@ -74,23 +95,21 @@ microseconds Backoff::next(bool is_moving) {
     const auto waited = now - since_;
     looks_again_ = is_moving && waited < kMove;
     if (looks_again_) return microseconds(0);
+    if (std::exchange(took_long_, false)) note_crowd(now);
     if (spins_ && waited < kSpin && !is_crowded(now)) return microseconds(0);
     sleep_precisely();
-    return microseconds(waited > milliseconds(2000)  ? 2000
-                        : waited > milliseconds(200) ? 1000
-                        : waited > milliseconds(2)   ? 100
-                                                     : 20);
+    return microseconds(waited > milliseconds(2000)           ? 2000
+                        : waited > milliseconds(200)          ? 1000
+                        : waited > milliseconds(2) || !spins_ ? 100
+                                                              : 20);
 }
 
-void Backoff::yield() const {
+void Backoff::yield() {
     if (looks_again_) return;
-    constexpr microseconds kLong{30};
-    constexpr milliseconds kForAWhile{20};
+    constexpr microseconds kLong{100};
     const auto before = Clock::now();
     std::this_thread::yield();
-    const auto after = Clock::now();
-    if (after - before < kLong) return;
-    crowded_until.store((after + kForAWhile).time_since_epoch().count(), std::memory_order_relaxed);
+    took_long_ = took_long_ || Clock::now() - before > kLong;
 }
 
 void Backoff::pause(bool is_moving) {

@@ -41,9 +41,12 @@ public:
     /// Bytes sent to a rank that are still in memory here.
     virtual std::size_t unsent(int to) const = 0;
 
-    /// Whether parts of a message are on their way here or from here. They move only while
-    /// `receive` is called.
-    virtual bool is_moving() const { return false; }
+    /// Moves on what is being sent and received. False if nothing has got any further.
+    virtual bool move() { return false; }
+
+    /// Bytes of messages that are on their way here or from here. They move only while this object
+    /// is called.
+    virtual std::size_t moving() const { return 0; }
 
     /// A rank counts as gone: what it was sent is set aside, what it sends is dropped.
     virtual void forget(int rank) = 0;
@@ -84,32 +87,38 @@ struct Polling {
 };
 void set_polling(Polling polling);
 
-/// How long to wait until a message may be there: a few turns at once, then longer and longer.
-/// Measured on shared memory: polling every 100 us costs 15 % of a core, every 1 ms 2 %.
+/// How long to wait until a message may be there: looks again at once for a while, then sleeps
+/// longer and longer. Measured on shared memory: polling every 100 us costs 15 % of a core, every
+/// 1 ms 2 %.
+///
+/// A rank that sleeps makes the other one wait long enough to sleep as well, and then both do so
+/// for every message. So a thread looks for longer than a short sleep takes on both sides together.
 ///
 /// A yield on cores that have other work takes until that work's time slice is over, milliseconds.
-/// A thread that sleeps for some microseconds gets its core back at once. So where a yield was seen
-/// to take long, there is none for a while.
+/// A thread that sleeps for some microseconds gets its core back at once. So where a yield took
+/// long and there was still no message, there is none for a while: the longer the more often that
+/// was so.
 class Backoff {
 public:
     /// Whether it looks again at once in the beginning. Not on a thread that stands in while others
     /// compute: it would take a core from them.
     explicit Backoff(bool spins = true) : spins_(spins) {}
 
-    void reset() { is_new_ = true; }
+    /// There was a message.
+    void reset();
 
     /// How long to sleep now; zero: not at all, but `yield`. While a message `is_moving`, each look
     /// moves it on: there is neither for a millisecond.
     std::chrono::microseconds next(bool is_moving = false);
 
-    void yield() const;
+    void yield();
 
     /// The two of them.
     void pause(bool is_moving = false);
 
 private:
     const bool spins_;
-    bool is_new_ = true, looks_again_ = false;
+    bool is_new_ = true, looks_again_ = false, took_long_ = false;
     Clock::time_point since_{};
 };
 

@@ -20,7 +20,11 @@ namespace {
 
 constexpr int kTag = 1, kMeasureTag = 2;
 constexpr std::chrono::seconds kFinalize{5};
-constexpr std::size_t kMostReceives = 16;  ///< under way from one rank; more are not begun
+/// Under way from one rank, messages and bytes; more are not begun. Memory that is used again soon
+/// is still in a cache.
+constexpr std::size_t kMostReceives = 16, kMostReceived = std::size_t{4} << 20;
+/// Begun at a time: in shared memory MPI copies at once, and what is there could be used meanwhile.
+constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
 
 std::string sentence_of(int code) {
     std::array<char, MPI_MAX_ERROR_STRING> words{};
@@ -60,12 +64,7 @@ struct Pending {
     MPI_Request request = MPI_REQUEST_NULL;
     Bytes bytes;
     std::size_t refused = 0;  ///< see Message; then nothing is under way
-
-    bool is_done() {
-        if (refused != 0) return true;
-        int done = 0;
-        return MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
-    }
+    bool is_done = false;
 };
 
 class MpiFabric final : public Fabric {
@@ -95,40 +94,35 @@ public:
         Pending& pending = target.sends.emplace_back();
         pending.bytes = std::move(message);
         target.unsent += pending.bytes.size();
+        moving_ += pending.bytes.size();
         MPI_Isend(pending.bytes.data(), static_cast<int>(pending.bytes.size()), MPI_BYTE, to, kTag,
                   ranks_, &pending.request);
-        move_on(target);
+        move_sends(target);
     }
 
     std::optional<Message> receive() override {
-        const NoPipeSignal guard;
-        for (Peer& each : peers_) {
-            if (!each.sends.empty() && !each.is_gone) move_on(each);
-        }
-        take_in();
-        for (int i = 0; i < size_; ++i) {
-            const int from = (next_ + i) % size_;
-            Peer& source = peer(from);
-            if (source.is_gone) continue;
-            if (source.receives.empty() || !source.receives.front().is_done()) continue;
-            if (is_full(source)) --full_;
-            Message message{from, std::move(source.receives.front().bytes),
-                            source.receives.front().refused};
-            source.receives.pop_front();
-            next_ = from + 1;
-            return message;
-        }
-        return std::nullopt;
+        if (auto ready = take_ready()) return ready;
+        move();
+        return take_ready();
     }
+
+    bool move() override {
+        const NoPipeSignal guard;
+        const std::size_t before = moving_;
+        for (Peer& each : peers_) {
+            if (!each.sends.empty() && !each.is_gone) move_sends(each);
+        }
+        const bool any = take_in();
+        for (Peer& each : peers_) {
+            if (!each.receives.empty() && !each.is_gone) move_receives(each);
+        }
+        return any || moving_ != before;
+    }
+
+    std::size_t moving() const override { return moving_; }
 
     std::size_t unsent(int to) const override {
         return peers_[static_cast<std::size_t>(to)].unsent;
-    }
-
-    bool is_moving() const override {
-        return std::ranges::any_of(peers_, [](const Peer& each) {
-            return !each.is_gone && (!each.sends.empty() || !each.receives.empty());
-        });
     }
 
     void forget(int rank) override {
@@ -137,6 +131,9 @@ public:
         if (!is_full(gone)) ++full_;
         gone.is_gone = true;
         gone.unsent = 0;
+        for (const std::deque<Pending>* list : {&gone.sends, &gone.receives}) {
+            for (const Pending& each : *list) moving_ -= each.is_done ? 0 : each.bytes.size();
+        }
     }
 
     std::optional<double> ping_pong(const PingPong& wanted, Clock::time_point until) override;
@@ -147,41 +144,86 @@ public:
 
 private:
     struct Peer {
-        std::deque<Pending> sends, receives;  ///< in order
-        std::size_t unsent = 0;
+        std::deque<Pending> sends, receives;   ///< in order
+        std::size_t unsent = 0, received = 0;  ///< bytes of the two
         bool is_gone = false;
     };
     Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
     static bool is_full(const Peer& source) {
-        return source.is_gone || source.receives.size() >= kMostReceives;
+        return source.is_gone || source.receives.size() >= kMostReceives ||
+               source.received >= kMostReceived;
     }
 
-    static void move_on(Peer& target) {
-        while (!target.sends.empty() && target.sends.front().is_done()) {
+    /// Whether MPI is done with it.
+    bool is_done(Pending& pending) {
+        if (pending.is_done) return true;
+        int done = 0;
+        if (MPI_Test(&pending.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) {
+            return false;
+        }
+        moving_ -= pending.bytes.size();
+        return pending.is_done = true;
+    }
+
+    void move_sends(Peer& target) {
+        while (!target.sends.empty() && is_done(target.sends.front())) {
             target.unsent -= target.sends.front().bytes.size();
             target.sends.pop_front();
         }
     }
 
-    /// Begins to receive what has been announced. A rank with much under way waits, and no other
-    /// has to wait with it.
-    void take_in() {
-        while (full_ == 0 && take_one(MPI_ANY_SOURCE)) continue;
-        if (full_ == 0) return;
-        for (int rank = 0; rank < size_; ++rank) {
-            while (!is_full(peer(rank)) && take_one(rank)) continue;
+    void move_receives(Peer& source) {
+        for (Pending& each : source.receives) {
+            if (!is_done(each)) return;
         }
     }
 
-    /// False if nothing has been announced.
-    bool take_one(int from) {
+    /// The next message that is here, of the ranks in turn.
+    std::optional<Message> take_ready() {
+        for (int i = 0; i < size_; ++i) {
+            const int from = (next_ + i) % size_;
+            Peer& source = peer(from);
+            if (source.is_gone || source.receives.empty()) continue;
+            Pending& first = source.receives.front();
+            if (!first.is_done) continue;
+            const bool was_full = is_full(source);
+            Message message{from, std::move(first.bytes), first.refused};
+            source.received -= message.bytes.size();
+            source.receives.pop_front();
+            if (was_full && !is_full(source)) --full_;
+            next_ = from + 1;
+            return message;
+        }
+        return std::nullopt;
+    }
+
+    /// Begins to receive what has been announced; false if that was nothing. A rank with much under
+    /// way waits, and no other has to wait with it.
+    bool take_in() {
+        std::size_t taken = 0;
+        const auto take = [&](int from) {
+            const std::size_t size = taken < kMostAtATime ? take_one(from) : 0;
+            taken += size;
+            return size > 0;
+        };
+        while (full_ == 0 && take(MPI_ANY_SOURCE)) continue;
+        if (full_ == 0) return taken > 0;
+        for (int i = 0; i < size_; ++i) {
+            const int from = (next_ + i) % size_;
+            while (!is_full(peer(from)) && take(from)) continue;
+        }
+        return taken > 0;
+    }
+
+    /// Gives its size; zero if nothing has been announced.
+    std::size_t take_one(int from) {
         int found = 0, announced = 0;
         MPI_Message message{};
         MPI_Status status{};
         if (MPI_Improbe(from, kTag, ranks_, &found, &message, &status) != MPI_SUCCESS ||
             found == 0) {
-            return false;
+            return 0;
         }
         MPI_Get_count(&status, MPI_BYTE, &announced);
         Peer& source = peer(status.MPI_SOURCE);
@@ -189,17 +231,21 @@ private:
         const std::size_t size = static_cast<std::size_t>(std::max(announced, 0));
         if (announced < 0 || size > kLongestMessage) {
             pending.refused = announced < 0 ? SIZE_MAX : size;
+            pending.is_done = true;
         } else {
             pending.bytes.resize(size);
+            source.received += size;
+            moving_ += size;
             MPI_Imrecv(pending.bytes.data(), announced, MPI_BYTE, &message, &pending.request);
         }
         if (is_full(source)) ++full_;
-        return true;
+        return std::max<std::size_t>(size, 1);
     }
 
     MPI_Comm ranks_;
     int rank_ = 0, size_ = 1;
     std::vector<Peer> peers_;
+    std::size_t moving_ = 0;
     int full_ = 0;  ///< ranks of which nothing more is taken in for now
     int next_ = 0;
 };

@@ -29,7 +29,7 @@ Result<> land(Landing& landing, std::uint64_t offset, ByteView bytes) {
 
 /// Takes in one message; false if there is none.
 bool Cluster::take_in() {
-    std::optional<Message> message = fabric_->receive();
+    std::optional<Message> message = fabric_.receive();
     if (!message) return false;
     const int rank = message->source;
     if (rank <= 0 || rank >= size() || peer(rank).lost) return true;

@@ -26,9 +26,9 @@ ByteWriter question(Kind kind, std::uint32_t request, std::size_t expected) {
 // ---- beginning and end -------------------------------------------------------------------------
 
 Cluster::Cluster(std::unique_ptr<Fabric> fabric, const Settings& settings)
-    : fabric_(std::move(fabric)),
+    : owned_(std::move(fabric)),
       settings_(settings),
-      peers_(static_cast<std::size_t>(fabric_->size())) {}
+      peers_(static_cast<std::size_t>(owned_->size())) {}
 
 Result<std::unique_ptr<Cluster>> Cluster::start(std::unique_ptr<Fabric> fabric,
                                                 const Settings& settings) {
@@ -82,7 +82,7 @@ void Cluster::leave() {
         }
     }
     const auto until = Clock::now() + kGoodbye;
-    const auto is_sent = [&](int rank) { return peer(rank).lost || fabric_->unsent(rank) == 0; };
+    const auto is_sent = [&](int rank) { return peer(rank).lost || fabric_.unsent(rank) == 0; };
     Backoff backoff;
     for (int rank = 1; rank < size(); ++rank) {
         while (!is_sent(rank) && Clock::now() < until) {
@@ -90,7 +90,8 @@ void Cluster::leave() {
         }
         is_whole = is_whole && is_sent(rank);
     }
-    if (is_whole) fabric_->finish();
+    fabric_.stop();
+    if (is_whole) fabric_.finish();
     for (int rank = 1; rank < size(); ++rank) {
         if (!peer(rank).lost) peer(rank).lost = failure(Errc::device, "MPI", rank, ": was left");
     }
@@ -109,12 +110,9 @@ void Cluster::watch_over() {
         }
         if (Clock::now() - pinged_ > settings_.timeout / 4) ping();
         flush_all();
-        const bool is_alone = !is_driven_, is_moving = is_alone && fabric_->is_moving();
-        const bool is_busy = is_alone && (!requests_.empty() || !arrivals_.empty());
+        const bool is_busy = !is_driven_ && (!requests_.empty() || !arrivals_.empty());
         guard.unlock();
-        std::this_thread::sleep_for(std::chrono::microseconds(is_moving ? 20
-                                                              : is_busy ? 100
-                                                                        : 1000));
+        std::this_thread::sleep_for(std::chrono::microseconds(is_busy ? 100 : 1000));
         guard.lock();
     }
 }
@@ -165,9 +163,9 @@ void Cluster::lose(int rank, std::string_view why) {
     if (gone.takes_part) {  // if it still hears anything, it need not wait for more
         ByteWriter out = begin({.kind = Kind::refused});
         out.text(why.substr(0, 2048));
-        fabric_->send(rank, seal(std::move(out)));
+        fabric_.send(rank, seal(std::move(out)));
     }
-    fabric_->forget(rank);
+    fabric_.forget(rank);
     for (int other = 1; other < size(); ++other) {
         if (other == rank || !peer(other).takes_part || peer(other).lost) continue;
         ByteWriter out = begin({.kind = Kind::cancel});
@@ -198,8 +196,10 @@ void Cluster::note_memory(int rank, std::size_t device, plugin::MemoryAmount amo
 
 Result<> Cluster::wait_for_room(Guard& guard, int rank, std::size_t bytes) {
     const Peer& to = peer(rank);
-    HEDDLE_TRY(wait_until(guard, rank,
-                          [&] { return to.in_flight == 0 || to.in_flight + bytes <= kWindow; }));
+    HEDDLE_TRY(wait_until(guard, rank, [&] {
+        const bool is_taken = to.in_flight == 0 || to.in_flight + bytes <= kWindow;
+        return is_taken && fabric_.unsent(rank) <= SharedFabric::kMostUnsent;
+    }));
     if (to.lost) return *to.lost;
     return ok();
 }
@@ -210,7 +210,7 @@ void Cluster::send(int rank, Bytes message) {
         flush(rank);
         to.in_flight += message.size();
         to.sent += message.size();
-        fabric_->send(rank, std::move(message));
+        fabric_.send(rank, std::move(message));
         return;
     }
     const Kind kind = kind_of(message);
@@ -229,7 +229,7 @@ void Cluster::flush(int rank) {
     if (to.batch.empty()) return;
     to.in_flight += to.batch.size();
     to.sent += to.batch.size();
-    fabric_->send(rank, std::exchange(to.batch, {}));
+    fabric_.send(rank, std::exchange(to.batch, {}));
 }
 
 void Cluster::flush_all() {
@@ -284,9 +284,8 @@ Result<double> Cluster::ping_pong(int from, int to, std::size_t bytes, int round
     send(to, tell(to, from, there));
     double seconds = 0;  // there was none
     if (from == 0) {
-        seconds =
-            fabric_->ping_pong({to, true, bytes, rounds}, Clock::now() + settings_.timeout / 2)
-                .value_or(0);
+        seconds = fabric_.ping_pong({to, true, bytes, rounds}, Clock::now() + settings_.timeout / 2)
+                      .value_or(0);
     } else {
         requests_[here].rank = from;
         send(from, tell(from, to, here));

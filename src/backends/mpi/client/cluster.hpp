@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mpi/fabric.hpp"
 #include "backends/mpi/file_samples.hpp"
 #include "backends/mpi/protocol.hpp"
+#include "backends/mpi/shared_fabric.hpp"
 #include "heddle/backend/device.hpp"
 
 namespace heddle::mpi {
@@ -196,7 +196,8 @@ private:
     Result<> handle_data(int rank, ByteReader& in);
     Result<> handle_done(int rank, const Header& header, ByteReader& in);
 
-    const std::unique_ptr<Fabric> fabric_;
+    const std::unique_ptr<Fabric> owned_;
+    SharedFabric fabric_{*owned_};
     const Settings settings_;
     const WorkerFacts own_ = own_facts();
     mutable std::mutex lock_;
@@ -236,7 +237,7 @@ Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done) {
             continue;
         }
         look_for_silence();
-        const bool is_moving = fabric_->is_moving();
+        const bool is_moving = fabric_.is_moving();
         guard.unlock();
         backoff.pause(is_moving);
         guard.lock();

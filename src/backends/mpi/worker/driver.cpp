@@ -2,15 +2,15 @@
 
 namespace heddle::mpi {
 
-bool Driver::step() {
+bool Driver::step(bool is_idle) {
     const std::lock_guard turn(turn_);
-    return take_one();
+    return take_one(is_idle);
 }
 
 void Driver::poll() {
     const std::unique_lock turn(turn_, std::try_to_lock);
     if (!turn.owns_lock()) return;
-    while (take_one()) continue;
+    while (take_one(false)) continue;
 }
 
 void Driver::put_back(Message message) {
@@ -18,16 +18,17 @@ void Driver::put_back(Message message) {
     later_.push_back(std::move(message));
 }
 
-bool Driver::take_one() {
-    if (has_stopped()) return false;
+bool Driver::take_one(bool is_idle) {
+    if (stopped_) return false;
     std::optional<Message> message;
     if (later_.empty()) {
-        message = outbox_.receive();
+        message = fabric_.receive();
     } else {
         message = std::move(later_.front());
         later_.pop_front();
     }
     if (!message) return false;
+    handler_is_idle_ = is_idle;
     handler_ = std::this_thread::get_id();
     handle_(*std::move(message));
     handler_ = std::thread::id();
@@ -35,7 +36,7 @@ bool Driver::take_one() {
 }
 
 bool Driver::let_sends_move() {
-    auto message = outbox_.receive();
+    auto message = fabric_.receive();
     if (!message) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
         return false;
@@ -44,17 +45,24 @@ bool Driver::let_sends_move() {
     return later_.back().source == 0;
 }
 
-bool Driver::wait(const std::function<bool()>& done) {
+// ---- waiting -----------------------------------------------------------------------------------
+
+bool Driver::wait(const std::function<bool()>& done) { return wait(Waits::for_others, done); }
+
+bool Driver::wait_for_work(const std::function<bool()>& done) {
+    return wait(Waits::for_work, done);
+}
+
+bool Driver::wait(Waits waits, const std::function<bool()>& done) {
     const NoPipeSignal guard_of_thread;
     Backoff backoff;
     bool polls = false, is_done = false;
     std::unique_lock guard(lock_);
     while (true) {
-        const std::uint64_t seen = changes_;
+        const std::uint64_t seen = waits == Waits::for_work ? offers_ : changes_;
         guard.unlock();
         is_done = done();
-        const bool has_moved = !is_done && polls && step();
-        const bool is_moving = polls && outbox_.is_moving();
+        const bool has_moved = !is_done && polls && step(waits == Waits::for_work);
         guard.lock();
         if (is_done || stopped_) break;
         if (has_moved) {
@@ -62,52 +70,76 @@ bool Driver::wait(const std::function<bool()>& done) {
         } else if (!has_poller_) {
             has_poller_ = polls = true;
         } else if (polls) {
-            const auto time = backoff.next(is_moving);
-            if (time.count() == 0) {
-                guard.unlock();
-                backoff.yield();
-                guard.lock();
-            } else {
-                changed_.wait_for(guard, time, [&] { return changes_ != seen || stopped_; });
-            }
+            pause(guard, backoff, waits, seen);
         } else {
-            changed_.wait(guard, [&] { return changes_ != seen || !has_poller_ || stopped_; });
+            wait_aside(guard, waits, seen);
         }
     }
     if (polls) {
         has_poller_ = false;
-        changed_.notify_all();
+        // A thread that waits for work is not woken for this: it would take a core from what is
+        // done now. The worker's own thread looks soon.
+        if (aside_ > 0) changed_.notify_one();
     }
     return is_done;
+}
+
+void Driver::pause(std::unique_lock<std::mutex>& guard, Backoff& backoff, Waits waits,
+                   std::uint64_t seen) {
+    guard.unlock();
+    const auto time = backoff.next(fabric_.is_moving());
+    if (time.count() == 0) backoff.yield();
+    guard.lock();
+    if (time.count() == 0) return;
+    if (waits == Waits::for_work) {
+        work_.wait_for(guard, time, [&] { return offers_ != seen || stopped_; });
+        return;
+    }
+    ++aside_;
+    changed_.wait_for(guard, time, [&] { return changes_ != seen || stopped_; });
+    --aside_;
+}
+
+void Driver::wait_aside(std::unique_lock<std::mutex>& guard, Waits waits, std::uint64_t seen) {
+    if (waits == Waits::for_work) {
+        work_.wait(guard, [&] { return offers_ != seen || stopped_; });
+        return;
+    }
+    ++aside_;
+    changed_.wait(guard, [&] { return changes_ != seen || !has_poller_ || stopped_; });
+    --aside_;
 }
 
 void Driver::wake() {
     const std::lock_guard guard(lock_);
     ++changes_;
-    changed_.notify_all();
+    if (aside_ > 0) changed_.notify_all();
+}
+
+void Driver::wake_idle() {
+    const std::lock_guard guard(lock_);
+    ++offers_;
+    work_.notify_one();
 }
 
 void Driver::stop() {
     const std::lock_guard guard(lock_);
     stopped_ = true;
     changed_.notify_all();
+    work_.notify_all();
     stopping_.notify_all();
 }
 
 void Driver::finish() { const std::lock_guard turn(turn_); }
 
-bool Driver::has_stopped() const {
-    const std::lock_guard guard(lock_);
-    return stopped_;
-}
-
 void Driver::stand_in(std::chrono::milliseconds time, bool spins) {
     // Where nothing has changed for a while, a look now and then is enough.
-    constexpr std::chrono::milliseconds kLook{2}, kQuiet{100}, kRareLook{20};
+    constexpr std::chrono::milliseconds kQuiet{100};
+    constexpr std::chrono::microseconds kLook{500}, kRareLook{20'000};
     const NoPipeSignal guard_of_thread;
     const auto until = Clock::now() + time;
     Backoff backoff(spins);
-    const auto is_over = [&] { return stopped_; };
+    const auto is_over = [&] { return stopped_.load(); };
     std::unique_lock guard(lock_);
     std::uint64_t seen = changes_;
     auto quiet_since = Clock::now();
@@ -120,9 +152,9 @@ void Driver::stand_in(std::chrono::milliseconds time, bool spins) {
             continue;
         }
         guard.unlock();
-        const bool has_moved = step();
+        const bool has_moved = step(false);
         const auto pause =
-            has_moved ? std::chrono::microseconds(0) : backoff.next(outbox_.is_moving());
+            has_moved ? std::chrono::microseconds(0) : backoff.next(fabric_.is_moving());
         if (has_moved) {
             backoff.reset();
         } else if (pause.count() == 0) {

@@ -7,27 +7,10 @@
 
 namespace heddle::mpi {
 
-Executor::Executor(Outbox& outbox, Driver& driver, std::uint32_t number, std::size_t device,
-                   ggml_backend_ptr stream)
-    : outbox_(outbox),
-      driver_(driver),
-      number_(number),
-      device_(device),
-      stream_(std::move(stream)) {
-    thread_ = std::thread([this] { work(); });
-}
-
-Executor::~Executor() {
-    retire();
-    thread_.join();
-}
-
 void Executor::retire() {
-    {
-        const std::lock_guard guard(lock_);
-        stops_ = true;
-    }
-    driver_.wake();
+    const std::lock_guard guard(lock_);
+    stops_ = true;
+    ended_ = ended_ || !is_offered_;
 }
 
 void Executor::abandon() {
@@ -47,8 +30,9 @@ void Executor::submit(Job job) {
     {
         const std::lock_guard guard(lock_);
         jobs_.push_back(std::move(job));
+        if (std::exchange(is_offered_, true)) return;
     }
-    driver_.wake();
+    threads_.offer(shared_from_this());
 }
 
 void Executor::when_done(std::uint64_t place, Then then) {
@@ -74,24 +58,19 @@ Result<> Executor::wait_for(std::uint64_t place) {
 }
 
 void Executor::work() {
-    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
     while (true) {
-        driver_.wait([&] {
-            const std::lock_guard guard(lock_);
-            return stops_ || !jobs_.empty();
-        });
         Job job;
         {
             const std::lock_guard guard(lock_);
-            if (jobs_.empty() || abandoned_) break;  // there will be no more, or the worker leaves
+            if (jobs_.empty() || abandoned_) {
+                is_offered_ = false;
+                ended_ = stops_;
+                break;
+            }
             job = std::move(jobs_.front());
             jobs_.pop_front();
         }
         perform(std::move(job));
-    }
-    {
-        const std::lock_guard guard(lock_);
-        ended_ = true;
     }
     driver_.wake();
 }

@@ -4,19 +4,20 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "backends/mpi/worker/driver.hpp"
+#include "backends/mpi/worker/stream_threads.hpp"
 #include "ggml-cpp.h"
 
 namespace heddle::mpi {
 
-/// A stream of a worker: its commands one after the other, on a thread of its own, which takes in
-/// messages while it has none. After a failure commands are skipped until rank 0 knows of it.
-class Executor {
+/// A stream of a worker: its commands one after the other, on one thread at a time. After a failure
+/// commands are skipped until rank 0 knows of it.
+class Executor : public std::enable_shared_from_this<Executor> {
 public:
     struct Job {
         std::uint64_t place = 0;
@@ -29,10 +30,22 @@ public:
         std::uint32_t transfer = 0;  ///< if it is one between workers
     };
 
+    /// What a worker has for all of its streams.
+    struct Surroundings {
+        Outbox& outbox;
+        Driver& driver;
+        StreamThreads& threads;
+    };
+
     /// `stream` may be empty: then there are copies only.
-    Executor(Outbox& outbox, Driver& driver, std::uint32_t number, std::size_t device,
-             ggml_backend_ptr stream);
-    ~Executor();  ///< finishes what is in the queue, unless it was abandoned
+    Executor(const Surroundings& surroundings, std::uint32_t number, std::size_t device,
+             ggml_backend_ptr stream)
+        : outbox_(surroundings.outbox),
+          driver_(surroundings.driver),
+          threads_(surroundings.threads),
+          number_(number),
+          device_(device),
+          stream_(std::move(stream)) {}
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
 
@@ -55,7 +68,10 @@ public:
     void set_tracing(bool on);
     std::vector<Span> spans() const;
 
-    /// No more will come; the thread ends with what it has.
+    /// On one of the threads, after it was offered to them: does what is in the queue.
+    void work();
+
+    /// No more will come; it ends with what it has.
     void retire();
     bool has_ended() const;
 
@@ -68,7 +84,6 @@ private:
         Then then;
     };
 
-    void work();
     void perform(Job job);
     bool next_runs_on() const;
     /// Until the device has done what it was given.
@@ -79,6 +94,7 @@ private:
 
     Outbox& outbox_;
     Driver& driver_;
+    StreamThreads& threads_;
     const std::uint32_t number_;
     const std::size_t device_;
     const ggml_backend_ptr stream_;
@@ -89,11 +105,11 @@ private:
     Result<> state_ = ok();  ///< `failure_`, for other threads
     std::deque<Span> spans_;
     std::atomic<bool> traces_{false};
+    bool is_offered_ = false;  ///< a thread has it, or is about to
     bool stops_ = false, ended_ = false, abandoned_ = false;
-    // Of the thread alone.
+    // Of the thread that has it.
     bool owes_report_ = false;
     std::optional<Error> failure_;
-    std::thread thread_;
 };
 
 }  // namespace heddle::mpi

@@ -121,6 +121,10 @@ Result<> Mailbox::send_chunk(int to, std::uint32_t tag, std::uint64_t offset, st
                              const Fill& fill) {
     const Name name{to, tag};
     wait(to, [&] { return outgoing_[name] < kTransferWindow; });
+    outbox_.fabric().make_room(to, [&] {
+        const std::lock_guard guard(lock_);
+        return is_cut_off(to);
+    });
     {
         const std::lock_guard guard(lock_);
         if (is_cut_off(to) || outgoing_[name] >= kTransferWindow) return cut_off(to);

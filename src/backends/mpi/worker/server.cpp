@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kTimeoutsOfSilence = 3;
 constexpr std::chrono::seconds kWelcome{60};
-constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
 
 }  // namespace
 
@@ -33,6 +32,7 @@ Server::~Server() {
     mailbox_.stop();
     for (const auto& [number, stream] : streams_) stream->abandon();
     for (const Stream& stream : retired_) stream->abandon();
+    threads_.end();
     streams_.clear();
     retired_.clear();
 }
@@ -80,7 +80,7 @@ void Server::take(Message message) {
         ByteWriter reject = begin({.kind = Kind::reject});
         reject.text(handled.error().message.substr(0, 2048));
         outbox_.send(0, seal(std::move(reject)));
-        for (int i = 0; i < 1000 && outbox_.unsent(0) > 0; ++i) driver_.let_sends_move();
+        for (int i = 0; i < 1000 && outbox_.fabric().unsent(0) > 0; ++i) driver_.let_sends_move();
         outcome_ = std::move(handled);
         leaves_ = true;
     }
@@ -91,7 +91,7 @@ Result<> Server::wait_for_welcome() {
     const auto until = Clock::now() + kWelcome;
     Backoff backoff;
     while (Clock::now() < until) {
-        std::optional<Message> message = outbox_.receive();
+        std::optional<Message> message = outbox_.fabric().receive();
         if (!message) {
             backoff.pause();
             continue;
@@ -139,16 +139,13 @@ void Server::keep_beating() {
 }
 
 Result<> Server::make_room() {
-    while (outbox_.unsent(0) > kMostUnsent) {
-        if (driver_.has_stopped() || is_silent()) {
+    const auto gives_up = [&] { return driver_.has_stopped() || is_silent(); };
+    while (!outbox_.fabric().make_room(0, gives_up)) {
+        // The silence may be this process's own: rank 0 is not listened to meanwhile.
+        if (driver_.has_stopped() || !driver_.is_handling() || !driver_.let_sends_move()) {
             return failure(Errc::device, "rank 0 does not take what it asked for");
         }
-        if (!driver_.is_handling()) {
-            driver_.poll();
-            std::this_thread::sleep_for(std::chrono::microseconds(20));
-        } else if (driver_.let_sends_move()) {
-            heard_ = Clock::now();
-        }
+        heard_ = Clock::now();
     }
     return ok();
 }
@@ -203,7 +200,7 @@ void Server::handle_worker(Message& message) {
     }();
     if (handled) return;
     mailbox_.cancel(source);
-    outbox_.forget(source);
+    outbox_.fabric().forget(source);
 }
 
 Result<> Server::handle_command(const Header& header, ByteReader& in) {

@@ -120,6 +120,7 @@ private:
     Outbox outbox_;
     Driver driver_{outbox_, [this](Message message) { take(std::move(message)); }};
     Mailbox mailbox_{outbox_, driver_};
+    StreamThreads threads_{driver_};
     const ServeOptions options_;
     std::vector<std::unique_ptr<ServedDevice>> devices_;
     Buffers buffers_;

@@ -61,8 +61,9 @@ Result<> Server::new_stream(const Header& header, ByteReader& in) {
         outbox_.answer(request, failed_call(Errc::device));
         return ok();
     }
-    streams_[header.stream] =
-        std::make_shared<Executor>(outbox_, driver_, header.stream, device, std::move(made));
+    streams_[header.stream] = std::make_shared<Executor>(
+        Executor::Surroundings{outbox_, driver_, threads_}, header.stream, device, std::move(made));
+    threads_.make_enough(streams_.size() + retired_.size());
     has_streams_ = true;
     const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
     ByteWriter threads;
@@ -122,7 +123,7 @@ Result<> Server::notify(const Header& header, ByteReader& in) {
 Result<> Server::cancel(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
     mailbox_.cancel(rank);
-    outbox_.forget(rank);
+    outbox_.fabric().forget(rank);
     return ok();
 }
 
@@ -139,8 +140,8 @@ Result<> Server::measure(ByteReader& in) {
         return broken("a measurement");
     }
     const auto seconds =
-        outbox_.ping_pong({static_cast<int>(rank), begins, size, static_cast<int>(rounds)},
-                          Clock::now() + timeout_ / 2);
+        outbox_.fabric().ping_pong({static_cast<int>(rank), begins, size, static_cast<int>(rounds)},
+                                   Clock::now() + timeout_ / 2);
     ByteWriter more;
     more.put(seconds.value_or(0));
     outbox_.answer(request, ok(), more.view());

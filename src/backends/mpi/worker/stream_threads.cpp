@@ -1,0 +1,48 @@
+#include "backends/mpi/worker/stream_threads.hpp"
+
+#include "backends/mpi/worker/executor.hpp"
+#include "heddle/heddle.h"
+
+namespace heddle::mpi {
+
+void StreamThreads::make_enough(std::size_t streams) {
+    const NoPipeSignal guard_of_threads;
+    while (threads_.size() < streams) threads_.emplace_back([this] { work(); });
+}
+
+void StreamThreads::offer(std::shared_ptr<Executor> stream) {
+    bool is_first = false;
+    {
+        const std::lock_guard guard(lock_);
+        is_first = ready_.empty();
+        ready_.push_back(std::move(stream));
+    }
+    // This thread takes it itself as soon as it has dealt with the message.
+    if (is_first && driver_.is_idle_handler()) return;
+    driver_.wake_idle();
+}
+
+void StreamThreads::work() {
+    heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    std::shared_ptr<Executor> stream;
+    const auto take = [&] {
+        const std::lock_guard guard(lock_);
+        if (ready_.empty()) return false;
+        stream = std::move(ready_.front());
+        ready_.pop_front();
+        return true;
+    };
+    while (driver_.wait_for_work(take)) {
+        stream->work();
+        stream.reset();
+    }
+}
+
+void StreamThreads::end() {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    const std::lock_guard guard(lock_);
+    ready_.clear();
+}
+
+}  // namespace heddle::mpi
