@@ -34,7 +34,7 @@ Bytes valid_hello() {
 
 Bytes valid_batch() {
     ByteWriter batch = begin({.kind = Kind::batch});
-    for (const Kind kind : {Kind::clear, Kind::resume, Kind::fence}) {
+    for (const Kind kind : {Kind::clear, Kind::resume, Kind::run}) {
         ByteWriter one = begin({.kind = kind, .stream = 3, .place = 9});
         one.put(std::uint32_t{5});
         batch.raw(seal(std::move(one)));

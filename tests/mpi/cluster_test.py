@@ -87,27 +87,28 @@ def faults(options):
                             "--quiet", *GREEDY], capture_output=True, text=True, timeout=100, check=True).stdout
 
     def lose_one(how):
-        running = subprocess.Popen([options.heddle, "run", options.model, "--prompt", PROMPT, "--tokens", str(count),
-                                    "--quiet", *GREEDY, "--hosts", "localhost:2"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, bufsize=0,
-                                   env=environment(HEDDLE_MPI_TIMEOUT="1",
-                                                   HEDDLE_CLUSTER_TEST=f"{os.getpid()}.{how.name}"))
-        said = b""
-        while len(said) < len(PROMPT) + 40:  # it is writing
-            said += running.stdout.read(8)
-        victims = workers(how.name)
-        if len(victims) != 2:
-            fail(f"{how.name}: {len(victims)} workers")
-        os.kill(victims[0], how)
-        began = time.monotonic()
-        rest, notes = running.communicate(timeout=100)
-        notes = notes.decode()
+        # Files, not pipes: a worker that is stopped keeps MPI's daemon, and that a pipe, open.
+        with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+            running = subprocess.Popen([options.heddle, "run", options.model, "--prompt", PROMPT, "--tokens", str(count),
+                                        "--quiet", *GREEDY, "--hosts", "localhost:2"], stdout=out, stderr=err,
+                                       env=environment(HEDDLE_MPI_TIMEOUT="2",
+                                                       HEDDLE_CLUSTER_TEST=f"{os.getpid()}.{how.name}"))
+            while os.path.getsize(out.name) < len(PROMPT) + 40 and running.poll() is None:
+                time.sleep(0.005)
+            victims = workers(how.name)
+            if len(victims) != 2:
+                fail(f"{how.name}: {len(victims)} workers: {pathlib.Path(err.name).read_text()}")
+            os.kill(victims[0], how)
+            began = time.monotonic()
+            running.wait(timeout=100)
+            said = pathlib.Path(out.name).read_text()
+            notes = pathlib.Path(err.name).read_text()
         if running.returncode != 0:
             fail(f"{how.name}: status {running.returncode}: {notes}")
         if "nothing was heard of rank" not in notes:
             fail(f"{how.name}: the loss is not told: {notes!r} after {time.monotonic() - began:.1f} s")
-        if (said + rest).decode() != local:
-            fail(f"{how.name}: other words: {said + rest!r}, not {local!r}")
+        if said != local:
+            fail(f"{how.name}: other words: {said!r}, not {local!r}")
         print(f"{how.name}: the text was whole {time.monotonic() - began:.1f} s later")
         if how == signal.SIGSTOP:
             os.kill(victims[0], signal.SIGCONT)  # it finds that it was given up, and leaves

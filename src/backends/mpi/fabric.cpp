@@ -42,12 +42,6 @@ void note_crowd(Clock::time_point now) {
     crowded_until.store(now.time_since_epoch().count() + time, std::memory_order_relaxed);
 }
 
-/// The system wakes a thread up to 50 us late to save power, unless it is told not to.
-void sleep_precisely() {
-    thread_local const bool told = prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL) == 0;
-    (void)told;
-}
-
 }  // namespace
 
 // ---- signals -----------------------------------------------------------------------------------
@@ -70,11 +64,16 @@ NoPipeSignal::~NoPipeSignal() {
 
 // ---- waiting -----------------------------------------------------------------------------------
 
+void sleep_precisely() {
+    thread_local const bool told = prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL) == 0;
+    (void)told;
+}
+
 void set_polling(Polling polling) { polling_microseconds = polling.microseconds; }
 
 void Backoff::reset() {
     // Where cores were crowded and are so no longer, threads find what they wait for by looking.
-    const bool looked = !is_new_ && spins_ && !took_long_;
+    const bool looked = !is_new_ && begins_ == Begins::looking && !took_long_;
     if (looked && crowded_for.load(std::memory_order_relaxed) > 0 && !is_crowded(Clock::now())) {
         crowded_for.store(0, std::memory_order_relaxed);
     }
@@ -96,12 +95,13 @@ microseconds Backoff::next(bool is_moving) {
     looks_again_ = is_moving && waited < kMove;
     if (looks_again_) return microseconds(0);
     if (std::exchange(took_long_, false)) note_crowd(now);
-    if (spins_ && waited < kSpin && !is_crowded(now)) return microseconds(0);
+    const bool looks = begins_ == Begins::looking && waited < kSpin;
+    if (looks && !is_crowded(now)) return microseconds(0);
     sleep_precisely();
-    return microseconds(waited > milliseconds(2000)           ? 2000
-                        : waited > milliseconds(200)          ? 1000
-                        : waited > milliseconds(2) || !spins_ ? 100
-                                                              : 20);
+    return microseconds(waited > milliseconds(2000)                                       ? 2000
+                        : waited > milliseconds(200)                                      ? 1000
+                        : waited > milliseconds(2) || begins_ == Begins::with_long_sleeps ? 100
+                                                                                          : 20);
 }
 
 void Backoff::yield() {
@@ -116,6 +116,20 @@ void Backoff::pause(bool is_moving) {
     const microseconds time = next(is_moving);
     if (time.count() == 0) return yield();
     std::this_thread::sleep_for(time);
+}
+
+// ---- habits ------------------------------------------------------------------------------------
+
+Clock::duration Habit::nap() const {
+    constexpr microseconds kLeast{100};
+    constexpr milliseconds kMost{50};
+    const Clock::duration least = *std::ranges::min_element(last_);
+    return least < kLeast ? Clock::duration(0) : std::min<Clock::duration>(least * 3 / 4, kMost);
+}
+
+void Habit::note(Clock::duration waited) {
+    last_[next_] = waited;
+    next_ = (next_ + 1) % last_.size();
 }
 
 }  // namespace heddle::mpi

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -87,6 +88,10 @@ struct Polling {
 };
 void set_polling(Polling polling);
 
+/// The system wakes a thread up to 50 us late to save power, unless it is told not to. For the
+/// thread that calls this.
+void sleep_precisely();
+
 /// How long to wait until a message may be there: looks again at once for a while, then sleeps
 /// longer and longer. Measured on shared memory: polling every 100 us costs 15 % of a core, every
 /// 1 ms 2 %.
@@ -100,9 +105,10 @@ void set_polling(Polling polling);
 /// was so.
 class Backoff {
 public:
-    /// Whether it looks again at once in the beginning. Not on a thread that stands in while others
-    /// compute: it would take a core from them.
-    explicit Backoff(bool spins = true) : spins_(spins) {}
+    /// What it does in the beginning. A thread that waits for others to compute does not look again
+    /// at once, since it would take a core from them; least of all one that only stands in.
+    enum class Begins : std::uint8_t { looking, with_short_sleeps, with_long_sleeps };
+    explicit Backoff(Begins begins = Begins::looking) : begins_(begins) {}
 
     /// There was a message.
     void reset();
@@ -117,9 +123,22 @@ public:
     void pause(bool is_moving = false);
 
 private:
-    const bool spins_;
+    const Begins begins_;
     bool is_new_ = true, looks_again_ = false, took_long_ = false;
     Clock::time_point since_{};
+};
+
+/// How long waits of one kind took lately. A thread that knows it will wait sleeps through most of
+/// that time at once: if it looked for messages, it would take a core from those who compute.
+class Habit {
+public:
+    /// Most of what each of the last waits took; zero if one of them was too short to sleep.
+    Clock::duration nap() const;
+    void note(Clock::duration waited);
+
+private:
+    std::array<Clock::duration, 4> last_{};
+    std::size_t next_ = 0;
 };
 
 }  // namespace heddle::mpi

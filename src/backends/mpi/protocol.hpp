@@ -16,10 +16,11 @@
 /// its devices and does what rank 0 says, in the order it says it.
 ///
 /// A message is a header and what its kind has behind it. Commands of a stream carry its number
-/// and their place in it, counted from 1; a worker tells how far each stream has come.
+/// and their place in it, counted from 1. When a stream has done all that it was told to, the
+/// worker says so unasked.
 namespace heddle::mpi {
 
-inline constexpr std::uint16_t kProtocol = 4;
+inline constexpr std::uint16_t kProtocol = 5;
 
 // Limits are checked before anything is allocated.
 inline constexpr std::size_t kChunk = std::size_t{1} << 20;  ///< most bytes of data in a message
@@ -96,7 +97,6 @@ enum class Kind : std::uint16_t {
     wait,    ///< for another stream of this worker
     await,   ///< for a notice of another worker: rank, tag
     sum,     ///< over workers: tag, tensor, members in order
-    fence,   ///< nothing, but it is told when it is reached
     resume,  ///< the failure of the stream is known; go on
     // Worker to worker.
     chunk,   ///< tag, outcome, offset, bytes
@@ -111,14 +111,13 @@ enum class Kind : std::uint16_t {
 /// Of a command of a stream, for people.
 std::string_view words_of(Kind kind);
 
-/// Whether a worker tells unasked that a stream has come to it, if nothing follows. What comes
-/// behind it without being told of itself is told with it.
-constexpr bool is_told(Kind kind) {
-    return kind == Kind::run || kind == Kind::stream_read || kind == Kind::fence;
-}
-
 /// Whether rank 0 may keep it back for a moment, to send it together with what follows.
 bool can_wait(Kind kind);
+
+/// Whether other streams are not to wait until a stream has done it.
+constexpr bool may_take_long(Kind kind) {
+    return kind != Kind::stream_write && kind != Kind::stream_copy && kind != Kind::resume;
+}
 
 /// Whether it is done by a stream, in its turn.
 constexpr bool is_of_stream(Kind kind) { return kind >= Kind::run && kind <= Kind::resume; }

@@ -51,7 +51,7 @@ TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
     Bytes bad = good;
     bad[4] = std::byte{99};
-    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 4");
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 5");
     bad = good;
     bad[6] = std::byte{250};
     EXPECT_EQ(refusal_of(bad), "a message of kind 250");
@@ -92,7 +92,7 @@ TEST(Facts, OfAnotherVersionAreRefusedInWords) {
     other.tables ^= 1;
     EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
     other.protocol = 9;
-    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 4");
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 5");
 }
 
 /// A product, a view of it and a cast, which names itself.

@@ -1,8 +1,10 @@
 // What travels, and between whom.
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "backends/mpi/client/trace.hpp"
 #include "backends/mpi/test_support.hpp"
@@ -46,6 +48,49 @@ TEST(Traffic, OfACopyBetweenWorkersDoesNotPassRankZero) {
     std::vector<float> found(values.size());
     ggml_backend_tensor_get(to.tensor, found.data(), 0, found.size() * sizeof(float));
     EXPECT_EQ(found, values);
+}
+
+TEST(Traffic, IsNotMoreWhenRankZeroWaitsForWhatItSent) {
+    TestJob job(1);
+    const ggml_context_ptr context = small_context();
+    const auto x = vector_on(job, 0, context.get(), 64);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    const ggml_backend_event_ptr event(ggml_backend_event_new(job.device(0)));
+    const std::vector<float> values(64, 1.5F);
+    // Of several tries: rank 0 says now and then that it is alive.
+    const auto least_sent = [&](const std::function<void()>& wait) {
+        std::size_t least = SIZE_MAX;
+        for (int i = 0; i < 5; ++i) {
+            const std::size_t before = job.fabric.carried(0, 1);
+            ggml_backend_tensor_set_async(stream.get(), x.tensor, values.data(), 0, 256);
+            wait();
+            least = std::min(least, job.fabric.carried(0, 1) - before);
+            ggml_backend_synchronize(stream.get());
+        }
+        return least;
+    };
+    const std::size_t alone =
+        least_sent([] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+    EXPECT_GT(alone, 256U);
+    EXPECT_EQ(least_sent([&] { ggml_backend_synchronize(stream.get()); }), alone);
+    EXPECT_EQ(least_sent([&] {
+                  ggml_backend_event_record(event.get(), stream.get());
+                  ggml_backend_event_synchronize(event.get());
+              }),
+              alone);
+}
+
+TEST(Habits, SleepThroughMostOfAWaitIfTheLastOnesWereAllLong) {
+    using std::chrono::microseconds;
+    Habit habit;
+    for (int i = 0; i < 3; ++i) habit.note(microseconds(400 + i));
+    EXPECT_EQ(habit.nap(), microseconds(0));  // too few are known
+    habit.note(microseconds(1000));
+    EXPECT_EQ(habit.nap(), microseconds(300));
+    habit.note(microseconds(40));
+    EXPECT_EQ(habit.nap(), microseconds(0));
+    for (int i = 0; i < 4; ++i) habit.note(std::chrono::seconds(9));
+    EXPECT_LE(habit.nap(), std::chrono::milliseconds(50));
 }
 
 TEST(Traffic, OfAGraphThatIsKnownIsItsNumber) {

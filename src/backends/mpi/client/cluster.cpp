@@ -90,7 +90,6 @@ void Cluster::leave() {
         }
         is_whole = is_whole && is_sent(rank);
     }
-    fabric_.stop();
     if (is_whole) fabric_.finish();
     for (int rank = 1; rank < size(); ++rank) {
         if (!peer(rank).lost) peer(rank).lost = failure(Errc::device, "MPI", rank, ": was left");
@@ -110,9 +109,12 @@ void Cluster::watch_over() {
         }
         if (Clock::now() - pinged_ > settings_.timeout / 4) ping();
         flush_all();
-        const bool is_busy = !is_driven_ && (!requests_.empty() || !arrivals_.empty());
+        const bool is_alone = !is_driven_, is_moving = is_alone && fabric_.is_moving();
+        const bool is_busy = is_alone && (!requests_.empty() || !arrivals_.empty());
         guard.unlock();
-        std::this_thread::sleep_for(std::chrono::microseconds(is_busy ? 100 : 1000));
+        std::this_thread::sleep_for(std::chrono::microseconds(is_moving ? 20
+                                                              : is_busy ? 100
+                                                                        : 1000));
         guard.lock();
     }
 }
@@ -144,7 +146,7 @@ void Cluster::look_for_standstill() {
     if (settings_.graph_timeout.count() == 0) return;
     const auto now = Clock::now();
     for (const auto& [number, stream] : streams_) {
-        if (stream.done >= stream.told || now - stream.moved < settings_.graph_timeout) continue;
+        if (stream.done >= stream.issued || now - stream.moved < settings_.graph_timeout) continue;
         lose(stream.rank, text("a graph, with what it waits for, takes longer than the ",
                                seconds(settings_.graph_timeout), " s of HEDDLE_MPI_GRAPH_TIMEOUT"));
     }

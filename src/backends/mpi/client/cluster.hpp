@@ -41,9 +41,9 @@ struct StreamState {
     bool is_told = false;
     bool is_traced = false;
     bool is_there = false;      ///< the worker has it
-    std::uint64_t told = 0;     ///< the last place that the worker tells of unasked
     Clock::time_point moved{};  ///< when it last got on, or was given work
     std::uint64_t resumed = 0;  ///< where the worker was told to go on after a failure
+    Habit waits{};              ///< for all that was issued
 };
 
 /// The workers, as rank 0 sees them. Any thread calls it. A thread that waits for an answer takes
@@ -186,7 +186,7 @@ private:
     void ping();
     /// Takes in messages until `done()`, or until the worker is lost.
     template <class Done>
-    Result<> wait_until(Guard& guard, int rank, const Done& done);
+    Result<> wait_until(Guard& guard, int rank, const Done& done, Backoff backoff = Backoff());
     /// Does not throw: no other thread would take in then.
     bool take_in();
     Result<> handle(int rank, const Opened& message);
@@ -214,11 +214,10 @@ private:
 };
 
 template <class Done>
-Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done) {
+Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, Backoff backoff) {
     if (done()) return ok();
     flush_all();
     const NoPipeSignal guard_of_thread;
-    Backoff backoff;
     bool drives = false;
     Result<> outcome = ok();
     while (!done()) {

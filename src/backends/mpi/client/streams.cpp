@@ -24,7 +24,6 @@ void Cluster::remove_stream(std::uint32_t stream) {
 std::uint64_t Cluster::send_in(StreamState& state, Bytes command) {
     if (state.done == state.issued) state.moved = Clock::now();
     set_place(command, ++state.issued);
-    if (is_told(kind_of(command))) state.told = state.issued;
     send(state.rank, std::move(command));
     return state.issued;
 }
@@ -48,22 +47,33 @@ Result<> Cluster::issue_read(std::uint32_t stream, Bytes command, std::uint32_t 
 Result<> Cluster::drain(std::uint32_t stream) {
     Guard guard(lock_);
     StreamState& state = streams_.at(stream);
-    if (state.done < state.issued && state.told < state.issued) {
-        Bytes fence = seal(begin({.kind = Kind::fence, .stream = stream}));
-        HEDDLE_TRY(wait_for_room(guard, state.rank, fence.size()));
-        send_in(state, std::move(fence));
+    const auto is_done = [&] { return state.done >= state.issued; };
+    if (is_done()) return ok();
+    flush_all();
+    const auto began = Clock::now();
+    const auto nap = state.waits.nap();
+    if (nap.count() > 0) {
+        sleep_precisely();
+        changed_.wait_for(guard, nap, is_done);
     }
-    return wait_until(guard, state.rank, [&] { return state.done >= state.issued; });
+    const auto begins =
+        nap.count() > 0 ? Backoff::Begins::with_short_sleeps : Backoff::Begins::looking;
+    auto outcome = wait_until(guard, state.rank, is_done, Backoff(begins));
+    state.waits.note(Clock::now() - began);
+    return outcome;
 }
 
 Result<> Cluster::wait_for(std::uint32_t stream, std::uint64_t place) {
-    int rank = 0;
-    {
-        const Guard guard(lock_);
+    Guard guard(lock_);
+    const auto is_done = [&] {
         const auto found = streams_.find(stream);
-        if (found == streams_.end() || found->second.done >= place) return ok();
-        rank = found->second.rank;
-    }
+        return found == streams_.end() || found->second.done >= place;
+    };
+    if (is_done()) return ok();
+    const int rank = streams_.at(stream).rank;
+    // The worker says unasked when it has done all.
+    if (place == streams_.at(stream).issued) return wait_until(guard, rank, is_done);
+    guard.unlock();
     const std::uint32_t request = next_number();
     ByteWriter out = begin({.kind = Kind::watch, .stream = stream, .place = place});
     out.put(request);

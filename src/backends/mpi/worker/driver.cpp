@@ -138,7 +138,7 @@ void Driver::stand_in(std::chrono::milliseconds time, bool spins) {
     constexpr std::chrono::microseconds kLook{500}, kRareLook{20'000};
     const NoPipeSignal guard_of_thread;
     const auto until = Clock::now() + time;
-    Backoff backoff(spins);
+    Backoff backoff(spins ? Backoff::Begins::looking : Backoff::Begins::with_long_sleeps);
     const auto is_over = [&] { return stopped_.load(); };
     std::unique_lock guard(lock_);
     std::uint64_t seen = changes_;

@@ -87,6 +87,7 @@ void Executor::perform(Job job) {
     if (failure_) {
         if (job.skip) job.skip(*failure_);
     } else if (job.run) {
+        if (may_take_long(job.kind)) threads_.go_on_without_this_one();
         auto done = plugin::attempt([&] { return job.run(); });
         if (job.runs_on) driver_.poll();  // the next graph may be here already
         // The device begins with the next graph while it is still at this one.
@@ -96,10 +97,9 @@ void Executor::perform(Job job) {
     }
     if (span.start != 0 && is_of_stream(span.kind)) keep_span(span);
     const std::uint64_t place = job.place;
-    const Kind kind = job.kind;
     outbox_.settle(job.bytes);
     job = {};  // lets go of memory before rank 0 hears of it
-    if (!goes_on) advance(place, kind);
+    if (!goes_on) advance(place);
 }
 
 void Executor::set_tracing(bool on) {
@@ -128,7 +128,7 @@ Result<> Executor::finish_device() {
     return failure(Errc::device, sentence);
 }
 
-void Executor::advance(std::uint64_t place, Kind kind) {
+void Executor::advance(std::uint64_t place) {
     std::vector<Watcher> due;
     bool is_last = false;
     const Result<> state = failure_ ? Result<>(*failure_) : ok();
@@ -145,12 +145,10 @@ void Executor::advance(std::uint64_t place, Kind kind) {
     }
     driver_.wake();
     for (const Watcher& watcher : due) watcher.then(state);
-    owes_report_ = owes_report_ || is_told(kind) || failure_;
-    if (is_last && owes_report_) report(place);
+    if (is_last) report(place);
 }
 
 void Executor::report(std::uint64_t place) {
-    owes_report_ = false;
     ByteWriter out = begin({.kind = Kind::done, .stream = number_, .place = place});
     put_outcome(out, failure_ ? Result<>(*failure_) : ok());
     outbox_.send(0, seal(std::move(out)));

@@ -88,7 +88,7 @@ private:
     bool next_runs_on() const;
     /// Until the device has done what it was given.
     Result<> finish_device();
-    void advance(std::uint64_t place, Kind kind);
+    void advance(std::uint64_t place);
     void report(std::uint64_t place);
     void keep_span(Span span);
 
@@ -108,7 +108,6 @@ private:
     bool is_offered_ = false;  ///< a thread has it, or is about to
     bool stops_ = false, ended_ = false, abandoned_ = false;
     // Of the thread that has it.
-    bool owes_report_ = false;
     std::optional<Error> failure_;
 };
 

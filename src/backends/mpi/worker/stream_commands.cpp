@@ -232,8 +232,6 @@ Result<> Server::handle_of_stream(const Header& header, ByteReader& in, Message&
                 return await_job(in);
             case Kind::sum:
                 return sum_job(in);
-            case Kind::fence:
-                return Job{};
             default:
                 return Job{.resumes = true};
         }

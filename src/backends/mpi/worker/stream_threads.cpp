@@ -11,14 +11,19 @@ void StreamThreads::make_enough(std::size_t streams) {
 }
 
 void StreamThreads::offer(std::shared_ptr<Executor> stream) {
-    bool is_first = false;
     {
         const std::lock_guard guard(lock_);
-        is_first = ready_.empty();
         ready_.push_back(std::move(stream));
     }
     // This thread takes it itself as soon as it has dealt with the message.
-    if (is_first && driver_.is_idle_handler()) return;
+    if (!driver_.is_idle_handler()) driver_.wake_idle();
+}
+
+void StreamThreads::go_on_without_this_one() {
+    {
+        const std::lock_guard guard(lock_);
+        if (ready_.empty()) return;
+    }
     driver_.wake_idle();
 }
 

@@ -28,6 +28,9 @@ public:
     /// A stream has something to do, and is in no thread's hands.
     void offer(std::shared_ptr<Executor> stream);
 
+    /// This thread, which does the work of a stream, may be busy for long.
+    void go_on_without_this_one();
+
     /// Threads end with the command that they are at. The driver has been stopped before.
     void end();
 
