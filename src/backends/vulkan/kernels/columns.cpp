@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "backends/vulkan/kernels/products.hpp"
 #include "backends/vulkan/step.hpp"
 #include "ops/glu.hpp"

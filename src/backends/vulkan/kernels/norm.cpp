@@ -4,8 +4,8 @@
 
 #include "backends/gpu/conditions/training.hpp"
 #include "backends/vulkan/kernels/common.hpp"
-#include "ggml/op_list.h"
 #include "backends/vulkan/step.hpp"
+#include "ggml/op_list.h"
 #include "ops/backward.hpp"
 
 namespace heddle::vulkan {

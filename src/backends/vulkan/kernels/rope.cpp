@@ -6,9 +6,9 @@
 #include <numbers>
 
 #include "backends/vulkan/kernels/common.hpp"
+#include "backends/vulkan/step.hpp"
 #include "ggml/op_list.h"
 #include "ggml/ops_nn.h"
-#include "backends/vulkan/step.hpp"
 
 namespace heddle::vulkan {
 namespace {
