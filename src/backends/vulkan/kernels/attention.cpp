@@ -38,6 +38,8 @@ std::string_view objection(const Tensor& node) {
     return {};
 }
 
+constexpr std::int64_t kMostSplits = 1024;  ///< that the shader which joins them has room for
+
 /// Heads of queries that share their keys and their values.
 std::int64_t heads_of_group(const Tensor& node) {
     const std::int64_t heads = node.src[0]->ne[2];
@@ -61,7 +63,7 @@ struct Cut {
         const std::int64_t blocks = std::max<std::int64_t>(row_tiles * groups * q.ne[3], 1);
         const std::int64_t tiles = std::max<std::int64_t>((k.ne[1] + unit - 1) / unit, 1);
         const std::int64_t wanted = 2 * std::int64_t{device.units} / blocks;
-        splits = std::clamp<std::int64_t>(wanted, 1, tiles);
+        splits = std::clamp<std::int64_t>(wanted, 1, std::min(tiles, kMostSplits));
         share = (tiles + splits - 1) / splits * unit;
         splits = std::max<std::int64_t>((k.ne[1] + share - 1) / share, 1);
     }
@@ -103,7 +105,7 @@ void record_cut(const Tensor& node, Recorder& recorder, const Cut& cut, Recorder
     recorder.run_rows(work, a, cut.row_tiles * cut.groups * q.ne[3] * cut.splits);
     if (cut.splits == 1) return;
     recorder.barrier();
-    recorder.run_rows({.shader = Shader::attention_merge, .workgroup = 64}, a,
+    recorder.run_rows({.shader = Shader::attention_merge, .workgroup = 128}, a,
                       q.ne[1] * q.ne[2] * q.ne[3]);
 }
 

@@ -51,27 +51,25 @@ constexpr Kernel kKernels[] = {
     {"gemv_int8", GGML_OP_MUL_MAT, objection, record, nullptr, device_objection},
 };
 
-/// How rows of the products are dealt out over workgroups. As many rows for a subgroup as leave two
-/// workgroups for every unit: the column is rounded in each. A lane reads four blocks at a time, of
-/// several rows or of one.
+/// How rows of the products are dealt out over workgroups, as was fastest on an H200: a lane reads
+/// four blocks at a time. Long columns take long to round, so that larger workgroups do it.
 struct Deal {
-    static constexpr int kWorkgroup = 256;
-    std::int64_t rows = 4, chunk = 1;  ///< rows of a subgroup, blocks of each for a lane
+    int workgroup = 256;
+    std::int64_t rows = 1, chunk = 1;  ///< rows of a subgroup, blocks of each for a lane
     std::int64_t per_group;
     std::array<std::int64_t, 3> groups{};  ///< of each product
 
     Deal(const ColumnGroup& group, const DeviceFacts& device) {
-        const std::int64_t subgroups = kWorkgroup / std::int64_t{device.subgroup};
+        const std::int64_t depth = group.first().src[0]->ne[0];
         const bool is_gated = group.gate != nullptr;
-        if (is_gated) rows = 2;  // of each of the two
+        if (depth > 8192 && device.workgroup >= 512) workgroup = 512, rows = is_gated ? 1 : 2;
+        const std::int64_t lanes = device.subgroup, subgroups = workgroup / lanes;
         std::int64_t all = 0;
         for (int i = 0; i < (is_gated ? 1 : group.count); ++i) all += rows_of(group, i);
-        while (rows > 1 && all / (rows * subgroups) < 2 * std::int64_t{device.units}) rows /= 2;
-        while (chunk * rows * (is_gated ? 2 : 1) < 4 &&
-               2 * chunk * std::int64_t{device.subgroup} * 32 <= group.first().src[0]->ne[0]) {
-            chunk *= 2;
-        }
-        per_group = std::max<std::int64_t>(rows * subgroups, 8);
+        while (chunk * rows * (is_gated ? 2 : 1) < 4 && 2 * chunk * lanes * 32 <= depth) chunk *= 2;
+        per_group = rows * subgroups;
+        // Rounding once for twice as many rows pays off where enough workgroups are left.
+        if (rows == 1 && 2 * all >= 3 * 2 * per_group * std::int64_t{device.units}) per_group *= 2;
         for (int i = 0; i < (is_gated ? 1 : group.count); ++i) {
             groups[static_cast<std::size_t>(i)] = quotient_up(rows_of(group, i), per_group);
         }
@@ -119,7 +117,7 @@ void record_columns(const ColumnGroup& group, Recorder& recorder) {
     a.i[1] = static_cast<std::int32_t>(deal.groups[0] + deal.groups[1]);
     recorder.run_rows(
         {.shader = Shader::gemv_int8,
-         .workgroup = Deal::kWorkgroup,
+         .workgroup = deal.workgroup,
          .values = {type_of(&weights), static_cast<std::int32_t>(weights.ne[0]),
                     static_cast<std::int32_t>(deal.rows), static_cast<std::int32_t>(deal.per_group),
                     group.norm != nullptr ? 1 : 0, end, static_cast<std::int32_t>(deal.chunk)}},

@@ -108,6 +108,7 @@ std::int64_t tile_count(const Tensor& node, std::int64_t rows, std::int64_t colu
 
 void record_gemm_matrix(const Tensor& node, Recorder& recorder) {
     recorder.run_rows({.shader = Shader::gemm_matrix,
+                       .workgroup = 128,
                        .values = {type_of(node.src[0]), type_of(node.src[1]), vectors_of(node)}},
                       product_arguments(node), tile_count(node, 128, 128));
 }

@@ -22,7 +22,7 @@ shared uvec4 tile_b[TILE_COLUMNS * PITCH];
 shared float scales[TILE_COLUMNS];
 
 // 32 elements of a row of weights from k on; zeros from `depth` on.
-void read_weights(Operand a, uint64_t row, int k, out uvec4 packed[4]) {
+void read_32_weights(Operand a, uint64_t row, int k, out uvec4 packed[4]) {
     [[unroll]] for (int h = 0; h < 4; ++h) {
         packed[h] = uvec4(0);
         if (k + 8 * h < a.extent.x) packed[h] = load_weight_halves(TYPE_A, VECTORS, a, row, k + 8 * h, args.codebooks);
@@ -31,7 +31,7 @@ void read_weights(Operand a, uint64_t row, int k, out uvec4 packed[4]) {
 
 // 16 elements of a column of activations from k on, divided by the largest of the 64 that this
 // invocation and its three neighbours read; returns what they were divided by.
-float read_activations(Operand b, uint64_t column, int k, out uvec4 packed[2]) {
+float read_scaled(Operand b, uint64_t column, int k, out uvec4 packed[2]) {
     float x[16], part[8];
     float largest = 0;
     [[unroll]] for (int h = 0; h < 2; ++h) {
@@ -77,8 +77,8 @@ void main() {
     float totals[8 * 4];
     [[unroll]] for (int i = 0; i < 32; ++i) totals[i] = 0;
     uvec4 next_a[4], next_b[2];
-    read_weights(a, weights, part_a, next_a);
-    float next_scale = read_activations(b, activations, part_b, next_b);
+    read_32_weights(a, weights, part_a, next_a);
+    float next_scale = read_scaled(b, activations, part_b, next_b);
     for (int k = 0; k < depth; k += DEPTH) {
         barrier();  // the tiles before are still read
         [[unroll]] for (int h = 0; h < 4; ++h) tile_a[line_a * PITCH + part_a / 8 + h] = next_a[h];
@@ -86,8 +86,8 @@ void main() {
         if (part_b == 0) scales[line_b] = next_scale;
         barrier();
         if (k + DEPTH < depth) {
-            read_weights(a, weights, k + DEPTH + part_a, next_a);
-            next_scale = read_activations(b, activations, k + DEPTH + part_b, next_b);
+            read_32_weights(a, weights, k + DEPTH + part_a, next_a);
+            next_scale = read_scaled(b, activations, k + DEPTH + part_b, next_b);
         }
         f16vec2 sums[8 * 4];
         [[unroll]] for (int i = 0; i < 32; ++i) sums[i] = f16vec2(0);

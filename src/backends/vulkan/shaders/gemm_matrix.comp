@@ -9,10 +9,10 @@
 #include "halves.glsl"
 #include "matrices.glsl"
 
-// MUL_MAT of many columns on matrix units: a workgroup of 256 (eight subgroups of 32) has a tile of
-// 128 rows and 128 columns, a subgroup 32 times 64 of it. Both operands are rounded to half floats in
-// shared memory, 32 elements deep, in two places by turns: the next ones are read while these are
-// multiplied. Sums are F32.
+// MUL_MAT of many columns on matrix units: a workgroup of 128 (four subgroups of 32) has a tile of 128
+// rows and 128 columns, a subgroup 64 times 64 of it. Both operands are rounded to half floats in shared
+// memory, 32 elements deep, in two places by turns: the next ones are read while these are multiplied,
+// and rounded afterwards, so that no product waits for them. Sums are F32.
 layout(constant_id = 1) const int TYPE_A = TYPE_F16;
 layout(constant_id = 2) const int TYPE_B = TYPE_F32;
 layout(constant_id = 3) const int VECTORS = 0;
@@ -24,21 +24,6 @@ const int PLACE = 2 * TILE * PITCH;  // rows of weights, then columns of activat
 shared uvec4 tiles[2 * PLACE];
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer FloatArray { float v[]; };
-
-// Elements j to j + 7 and j + 16 to j + 23 of 32: those of a block of four bits that share bytes.
-struct Part {
-    uvec4 low, high;
-};
-
-Part read_weights(Operand a, uint64_t row, int k) {
-    return Part(load_weight_halves(TYPE_A, VECTORS, a, row, k, args.codebooks),
-                load_weight_halves(TYPE_A, VECTORS, a, row, k + 16, args.codebooks));
-}
-
-Part read_activations(Operand b, uint64_t column, int k) {
-    return Part(load_activation_halves(TYPE_B, VECTORS, b, column, k),
-                load_activation_halves(TYPE_B, VECTORS, b, column, k + 16));
-}
 
 // args.i: 0 how many matrices of the result share one of the weights along dimension 2, 1 the same
 // along dimension 3.
@@ -56,37 +41,50 @@ void main() {
     rest /= tiles_of_rows;
     const int i2 = rest % y.extent.z, i3 = rest / y.extent.z;
 
-    // An invocation brings 16 elements of a row, and of a column, at a time.
+    // An invocation brings 16 elements of two rows, and of two columns, at a time.
     const int me = int(gl_LocalInvocationID.x), line = me / 2, part = me % 2;
-    const uint64_t weights = address(a, ivec4(0, min(first_row + line, rows - 1), i2 / args.i[0], i3 / args.i[1]));
-    const uint64_t activations = address(b, ivec4(0, min(first_column + line, columns - 1), i2, i3));
-    const int warp = int(gl_SubgroupID), warp_row = warp % 4 * 32, warp_column = warp / 4 * 64;
+    uint64_t weights[2], activations[2];
+    [[unroll]] for (int n = 0; n < 2; ++n) {
+        weights[n] = address(a, ivec4(0, min(first_row + line + 64 * n, rows - 1), i2 / args.i[0], i3 / args.i[1]));
+        activations[n] = address(b, ivec4(0, min(first_column + line + 64 * n, columns - 1), i2, i3));
+    }
+    const int warp = int(gl_SubgroupID), warp_row = warp % 2 * 64, warp_column = warp / 2 * 64;
 
-    SumMatrix sums[2 * 4];
-    [[unroll]] for (int i = 0; i < 8; ++i) sums[i] = SumMatrix(0.0);
-    Part w = read_weights(a, weights, 8 * part), x = read_activations(b, activations, 8 * part);
+    SumMatrix sums[4 * 4];
+    [[unroll]] for (int i = 0; i < 16; ++i) sums[i] = SumMatrix(0.0);
+    RawWeights w[2];
+    RawActivations x[2];
+    [[unroll]] for (int n = 0; n < 2; ++n) {
+        w[n] = read_weights(TYPE_A, VECTORS, a, weights[n], 8 * part, args.codebooks);
+        x[n] = read_activations(TYPE_B, VECTORS, b, activations[n], 8 * part);
+    }
     int place = 0;
     for (int k = 0; k < depth; k += DEPTH) {
-        const int to = place + line * PITCH + part;
-        tiles[to] = w.low;
-        tiles[to + 2] = w.high;
-        tiles[to + TILE * PITCH] = x.low;
-        tiles[to + TILE * PITCH + 2] = x.high;
+        [[unroll]] for (int n = 0; n < 2; ++n) {
+            const int to = place + (line + 64 * n) * PITCH + part;
+            const HalfParts rows_of = halves_of(TYPE_A, w[n]), columns_of = halves_of(TYPE_B, VECTORS, x[n]);
+            tiles[to] = rows_of.low;
+            tiles[to + 2] = rows_of.high;
+            tiles[to + TILE * PITCH] = columns_of.low;
+            tiles[to + TILE * PITCH + 2] = columns_of.high;
+        }
         barrier();  // the other place is no longer read, either
         if (k + DEPTH < depth) {
-            w = read_weights(a, weights, k + DEPTH + 8 * part);
-            x = read_activations(b, activations, k + DEPTH + 8 * part);
+            [[unroll]] for (int n = 0; n < 2; ++n) {
+                w[n] = read_weights(TYPE_A, VECTORS, a, weights[n], k + DEPTH + 8 * part, args.codebooks);
+                x[n] = read_activations(TYPE_B, VECTORS, b, activations[n], k + DEPTH + 8 * part);
+            }
         }
         [[unroll]] for (int d = 0; d < DEPTH / 8; d += 2) {
-            LeftMatrix left[2];
+            LeftMatrix left[4];
             RightMatrix right;
-            [[unroll]] for (int r = 0; r < 2; ++r) {
+            [[unroll]] for (int r = 0; r < 4; ++r) {
                 coopMatLoadNV(left[r], tiles, uint(place + (warp_row + 16 * r) * PITCH + d), uint(PITCH), false);
             }
             [[unroll]] for (int c = 0; c < 4; ++c) {
                 coopMatLoadNV(right, tiles, uint(place + (TILE + warp_column + 16 * c) * PITCH + d), uint(PITCH), true);
-                [[unroll]] for (int r = 0; r < 2; ++r) {
-                    sums[c * 2 + r] = coopMatMulAddNV(left[r], right, sums[c * 2 + r]);
+                [[unroll]] for (int r = 0; r < 4; ++r) {
+                    sums[c * 4 + r] = coopMatMulAddNV(left[r], right, sums[c * 4 + r]);
                 }
             }
         }
@@ -95,16 +93,16 @@ void main() {
     if (first_row + TILE <= rows && first_column + TILE <= columns && y.stride.x == 4) {
         FloatArray to = FloatArray(address(y, ivec4(first_row + warp_row, first_column + warp_column, i2, i3)));
         const uint stride = uint(y.stride.y / 4);
-        [[unroll]] for (int i = 0; i < 8; ++i) {
-            coopMatStoreNV(sums[i], to.v, uint(i / 2 * 16) * stride + uint(i % 2 * 16), stride, true);
+        [[unroll]] for (int i = 0; i < 16; ++i) {
+            coopMatStoreNV(sums[i], to.v, uint(i / 4 * 16) * stride + uint(i % 4 * 16), stride, true);
         }
         return;
     }
     // Cut off: through shared memory, one matrix of each subgroup after the other.
     barrier();
     const int lane = int(gl_SubgroupInvocationID);
-    [[unroll]] for (int i = 0; i < 8; ++i) {
-        const int to_row = first_row + warp_row + i % 2 * 16, to_column = first_column + warp_column + i / 2 * 16;
+    [[unroll]] for (int i = 0; i < 16; ++i) {
+        const int to_row = first_row + warp_row + i % 4 * 16, to_column = first_column + warp_column + i / 4 * 16;
         coopMatStoreNV(sums[i], tiles, uint(warp * 64), 4u, true);
         subgroupMemoryBarrierShared();
         subgroupBarrier();
