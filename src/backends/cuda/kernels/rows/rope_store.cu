@@ -13,6 +13,7 @@ struct Member {
     Operand indices;             ///< of a SET_ROWS
     Rotation rotation;
     bool is_turned = false, is_stored = false;
+    bool is_by_fours = false;  ///< see FourRow
 };
 
 struct Members {
@@ -113,6 +114,108 @@ struct TokenRow {
     }
 };
 
+/// As above where heads lie behind each other, so that four numbers are one access, and what is
+/// turned begins and ends at multiples of four.
+struct FourRow {
+    static constexpr unsigned kAtOnce = 4;
+    const Member& m;
+    std::int64_t token, row;
+
+    __device__ const float* from() const {
+        return reinterpret_cast<const float*>(m.x.data + token * m.x.stride[2]);
+    }
+    __device__ void put(unsigned at, const float (&v)[4]) const {
+        std::byte* const to =
+            m.is_stored ? m.y.data + row * m.y.stride[1] : m.y.data + token * m.y.stride[2];
+        if (m.y.type == GGML_TYPE_F32) {
+            reinterpret_cast<float4*>(to)[at] = float4{v[0], v[1], v[2], v[3]};
+        } else {
+            const __half2 low = __floats2half2_rn(v[0], v[1]), high = __floats2half2_rn(v[2], v[3]);
+            reinterpret_cast<uint2*>(to)[at] = uint2{*reinterpret_cast<const unsigned*>(&low),
+                                                     *reinterpret_cast<const unsigned*>(&high)};
+        }
+    }
+
+    /// Where four elements are, counted in fours, and what becomes of them.
+    struct Fours {
+        unsigned at, pair;
+        bool is_there, is_turned;
+    };
+    __device__ Fours fours(unsigned n, unsigned per_head, unsigned count) const {
+        const auto begin = static_cast<unsigned>(m.rotation.params.n_offs);
+        const auto pairs = static_cast<unsigned>(m.rotation.pairs);
+        const unsigned offset = n % per_head * 4 - begin;  // wraps below `begin`
+        const bool is_turned = m.is_turned && offset < 2 * pairs;
+        const bool is_adjacent = m.rotation.distance == 1;
+        const bool is_second =
+            is_turned && !is_adjacent && offset >= pairs;  // comes with the first
+        return {n, is_adjacent ? offset / 2 : offset, n < count && !is_second, is_turned};
+    }
+
+    __device__ void run(const float2* turns) const {
+        const auto per_head = static_cast<unsigned>(m.x.extent[0] / 4);
+        const unsigned count = per_head * static_cast<unsigned>(m.x.extent[1]);
+        const unsigned apart = static_cast<unsigned>(m.rotation.pairs) / 4;
+        const bool is_adjacent = m.rotation.distance == 1;
+        const auto* const x = reinterpret_cast<const float4*>(from());
+        for (unsigned first = threadIdx.x; first < count; first += kAtOnce * blockDim.x) {
+            float4 low[kAtOnce], high[kAtOnce];
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const Fours f = fours(first + j * blockDim.x, per_head, count);
+                if (f.is_there) low[j] = x[f.at];
+                if (f.is_there && f.is_turned && !is_adjacent) high[j] = x[f.at + apart];
+            }
+#pragma unroll
+            for (unsigned j = 0; j < kAtOnce; ++j) {
+                const Fours f = fours(first + j * blockDim.x, per_head, count);
+                if (!f.is_there) continue;
+                const float a[4] = {low[j].x, low[j].y, low[j].z, low[j].w};
+                if (!f.is_turned) {
+                    put(f.at, a);
+                } else if (is_adjacent) {
+                    const float2 s = turns[f.pair], t = turns[f.pair + 1];
+                    put(f.at, {a[0] * s.x - a[1] * s.y, a[0] * s.y + a[1] * s.x,
+                               a[2] * t.x - a[3] * t.y, a[2] * t.y + a[3] * t.x});
+                } else {
+                    turn_halves(f, turns, a, {high[j].x, high[j].y, high[j].z, high[j].w}, apart);
+                }
+            }
+        }
+    }
+
+    __device__ void turn_halves(const Fours& f, const float2* turns, const float (&a)[4],
+                                const float (&b)[4], unsigned apart) const {
+        float first[4], second[4];
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i) {
+            const float2 by = turns[f.pair + i];
+            first[i] = a[i] * by.x - b[i] * by.y;
+            second[i] = a[i] * by.y + b[i] * by.x;
+        }
+        put(f.at, first);
+        put(f.at + apart, second);
+    }
+
+    static bool fits(const Member& m) {
+        const auto in_fours = [](std::int64_t n) { return n % 4 == 0; };
+        const auto starts_at = [](const Operand& t, std::int64_t stride, std::int64_t bytes) {
+            return reinterpret_cast<std::uintptr_t>(t.data) % static_cast<unsigned>(bytes) == 0 &&
+                   stride % bytes == 0;
+        };
+        const Rotation& r = m.rotation;
+        const std::int64_t width = m.x.extent[0], size = m.y.type == GGML_TYPE_F32 ? 4 : 2;
+        if (m.x.type != GGML_TYPE_F32 || m.x.stride[0] != 4 || !in_fours(width)) return false;
+        if (m.x.extent[1] > 1 && m.x.stride[1] != 4 * width) return false;
+        if (m.y.type != GGML_TYPE_F32 && m.y.type != GGML_TYPE_F16) return false;
+        if (m.y.stride[0] != size) return false;
+        if (!m.is_stored && m.x.extent[1] > 1 && m.y.stride[1] != size * width) return false;
+        if (!starts_at(m.x, m.x.stride[2], 16)) return false;
+        if (!starts_at(m.y, m.is_stored ? m.y.stride[1] : m.y.stride[2], 4 * size)) return false;
+        return !m.is_turned || (in_fours(r.params.n_offs) && in_fours(r.pairs) && r.end() <= width);
+    }
+};
+
 /// As above with a block for each token and member: what a pair is turned by is computed once for
 /// all heads.
 __global__ void __launch_bounds__(256) rope_store_tokens(Members members) {
@@ -128,6 +231,7 @@ __global__ void __launch_bounds__(256) rope_store_tokens(Members members) {
             turns[pair] = m.rotation.turn(pair, token, m.positions, m.factors);
         __syncthreads();
     }
+    if (m.is_by_fours) return FourRow{m, token, row}.run(turns);
     const TokenRow of{m, token, row};
     const auto width = static_cast<unsigned>(m.x.extent[0]);
     if (!m.is_turned) return of.copy(0, width);
@@ -169,6 +273,7 @@ Member member_of(const RopeStore& which) {
         m.is_stored = true;
         m.indices = operand(which.store->src[1]);
     }
+    m.is_by_fours = FourRow::fits(m);
     return m;
 }
 
