@@ -62,7 +62,8 @@ private:
         else if (join_glu(group))
             begin -= 1;
         if (join_sum(group)) ++end;
-        if (end - begin < 2) return;
+        if (group.glu != nullptr && join_gated(begin, group)) --end;
+        if (end - begin < 2 && !group.is_ready) return;
         steps_[begin].work = group;
         for (std::size_t i = begin + 1; i < end; ++i) steps_.take_out(begin + 1);
         at_ = begin;
@@ -109,11 +110,32 @@ private:
         return true;
     }
 
+    /// The GLU at `begin`, before products that alone read it, goes to the group of its sources,
+    /// which is the step before.
+    bool join_gated(std::size_t begin, ProductGroup& group) {
+        auto* const before =
+            begin == 0 ? nullptr : std::get_if<ProductGroup>(&steps_[begin - 1].work);
+        if (before == nullptr || before->count != 2 || before->gated != nullptr) return false;
+        const Tensor &glu = *group.glu, &next = *group.products[0];
+        const Tensor &a = *before->products[0], &b = *before->products[1];
+        const bool is_of_both =
+            (glu.src[0] == &a && glu.src[1] == &b) || (glu.src[0] == &b && glu.src[1] == &a);
+        if (!is_of_both || !is_read_only_by(a, 1) || !is_read_only_by(b, 1)) return false;
+        // Its memory is read until the last tile is there.
+        if (!is_plain(glu) || (group.sum != nullptr && overlap(glu, *group.sum))) return false;
+        if (!can_be_gated(*before, glu, next, device_)) return false;
+        before->gated = &glu;
+        before->next = &next;
+        group.is_ready = true;
+        steps_.take_out(begin);
+        return true;
+    }
+
     /// The ADD of one product and something of its shape.
     bool join_sum(ProductGroup& group) const {
         const Tensor& first = *group.products[0];
         const Tensor* sum = single(at_ + 1, GGML_OP_ADD);
-        if (group.count != 1 || sum == nullptr || !can_add(first)) return false;
+        if (group.count != 1 || sum == nullptr) return false;
         if ((sum->src[0] == &first) == (sum->src[1] == &first) || !is_read_only_by(first, 1))
             return false;
         const Tensor& addend = *sum->src[sum->src[0] == &first ? 1 : 0];

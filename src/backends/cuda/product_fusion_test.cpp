@@ -119,7 +119,7 @@ TEST_P(ProductsTogether, GiveWhatTheCpuGivesNodeByNode) {
 TEST_P(ProductsTogether, KeepActivationsThatF16CannotHold) {
     // The gated unit comes to 5e5, of which an f16 holds the 127th part: the CPU's scales.
     for (const ggml_type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0})
-        expect_near({type, type}, 130, 300);
+        expect_near({type, type}, 200, 300);
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProductsTogether);

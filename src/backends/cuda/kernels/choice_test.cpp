@@ -54,8 +54,8 @@ struct ProductNode {
 TEST(ChoiceOfProducts, FewColumnsOfBlockFormatsGoToIntegerDotProducts) {
     for (const Type type : {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_IQ4_XS}) {
         EXPECT_EQ(ProductNode(type, 4096, 100, 1).chosen(), "gemv_int8");
-        EXPECT_EQ(ProductNode(type, 4096, 100, 3).chosen(), "gemv_int8");
-        EXPECT_EQ(ProductNode(type, 4096, 100, 4).chosen(), "gemm_wgmma_few");
+        EXPECT_EQ(ProductNode(type, 4096, 100, 2).chosen(), "gemv_int8");
+        EXPECT_EQ(ProductNode(type, 4096, 100, 3).chosen(), "gemm_wgmma_few");
         EXPECT_EQ(ProductNode(type, 4096, 100, 8).chosen(), "gemm_wgmma_few");
         EXPECT_EQ(ProductNode(type, 4096, 100, 9).chosen(), "gemm_wgmma");
     }

@@ -81,33 +81,35 @@ struct Wgmma;
     "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" sums "}, " operands \
     ", p, 1, 1, " transposed "; }\n"
 
-#define HEDDLE_WGMMA(N, count, sums, of_registers, of_shared, f1, t1, f2, t2, bound)             \
-    template <>                                                                                  \
-    struct Wgmma<N> {                                                                            \
-        static constexpr int kSums = count;                                                      \
-        template <bool kAdds, bool kTransposed = false>                                          \
-        __device__ __forceinline__ static void multiply(float (&d)[count],                       \
-                                                        const std::uint32_t (&a)[4],             \
-                                                        std::uint64_t b) {                       \
-            asm volatile(HEDDLE_PRODUCT(#N, "f16", sums, of_registers, f1, t1)                   \
-                         : bound                                                                 \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(int(kAdds)),  \
-                           "n"(int(kTransposed)));                                               \
-        }                                                                                        \
-        template <bool kAdds>                                                                    \
-        __device__ __forceinline__ static void multiply(float (&d)[count], std::uint64_t a,      \
-                                                        std::uint64_t b) {                       \
-            asm volatile(HEDDLE_PRODUCT(#N, "f16", sums, of_shared, f2, t2)                      \
-                         : bound                                                                 \
-                         : "l"(a), "l"(b), "n"(int(kAdds)));                                     \
-        }                                                                                        \
-        template <bool kAdds>                                                                    \
-        __device__ __forceinline__ static void multiply_bf16(float (&d)[count], std::uint64_t a, \
-                                                             std::uint64_t b) {                  \
-            asm volatile(HEDDLE_PRODUCT(#N, "bf16", sums, of_shared, f2, t2)                     \
-                         : bound                                                                 \
-                         : "l"(a), "l"(b), "n"(int(kAdds)));                                     \
-        }                                                                                        \
+#define HEDDLE_WGMMA(N, count, sums, of_registers, of_shared, f1, t1, f2, t2, bound)            \
+    template <>                                                                                 \
+    struct Wgmma<N> {                                                                           \
+        static constexpr int kSums = count;                                                     \
+        template <bool kAdds, bool kTransposed = false>                                         \
+        __device__ __forceinline__ static void multiply(float (&d)[count],                      \
+                                                        const std::uint32_t (&a)[4],            \
+                                                        std::uint64_t b) {                      \
+            asm volatile(HEDDLE_PRODUCT(#N, "f16", sums, of_registers, f1, t1)                  \
+                         : bound                                                                \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(int(kAdds)), \
+                           "n"(int(kTransposed)));                                              \
+        }                                                                                       \
+        template <bool kAdds>                                                                   \
+        __device__ __forceinline__ static void multiply(float (&d)[count], std::uint64_t a,     \
+                                                        std::uint64_t b) {                      \
+            asm volatile(HEDDLE_PRODUCT(#N, "f16", sums, of_shared, f2, t2)                     \
+                         : bound                                                                \
+                         : "l"(a), "l"(b), "n"(int(kAdds)));                                    \
+        }                                                                                       \
+        template <bool kAdds>                                                                   \
+        __device__ __forceinline__ static void multiply_bf16(float (&d)[count],                 \
+                                                             const std::uint32_t (&a)[4],       \
+                                                             std::uint64_t b) {                 \
+            asm volatile(HEDDLE_PRODUCT(#N, "bf16", sums, of_registers, f1, t1)                 \
+                         : bound                                                                \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(int(kAdds)), \
+                           "n"(0));                                                             \
+        }                                                                                       \
     }
 
 // clang-format off

@@ -240,8 +240,8 @@ void launch_library(const Tensor& node, const Launch& launch) {
     if (!multiply(node, launch.scratch, halves.depth, launch.scratch + halves.bytes(), launch))
         return launch_gemm_generic(node, launch);
     if (a.type == GGML_TYPE_F16)
-        apply_factors(halves, launch.scratch, {{{static_cast<float*>(node.data), a.ne[1]}}, 1},
-                      launch);
+        finish_results(halves, launch.scratch, {{{static_cast<float*>(node.data), a.ne[1]}}, 1},
+                       launch);
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ bool can_group_by_library(const Tensor& product) {
 }
 
 bool launch_library_products(std::span<const Tensor* const> nodes, const TileSource& source,
-                             const Launch& launch) {
+                             const Tensor* sum, const Launch& launch) {
     const Tensor& first = *nodes.front();
     const ggml_type type = first.src[0]->type;
     const HalfActivations halves(*first.src[1]);
@@ -265,7 +265,13 @@ bool launch_library_products(std::span<const Tensor* const> nodes, const TileSou
             return false;
         results.of[results.count++] = {static_cast<float*>(node->data), node->ne[0]};
     }
-    if (type == GGML_TYPE_F16) apply_factors(halves, launch.scratch, results, launch);
+    if (sum != nullptr) {
+        results.of[0].addend =
+            static_cast<const float*>(sum->src[sum->src[0] == &first ? 1 : 0]->data);
+        results.of[0].sum = static_cast<float*>(sum->data);
+    }
+    if (type == GGML_TYPE_F16 || sum != nullptr)
+        finish_results(halves, launch.scratch, results, launch);
     return true;
 }
 

@@ -11,8 +11,9 @@ namespace heddle::cuda {
 bool can_group_by_library(const Tensor& product);
 
 /// Products of the same activations, which `source` makes, with weights of the same type and depth.
-/// False if the library declines one; some may be there then.
+/// `sum`: the ADD of the one product and something; or null. False if the library declines one;
+/// some may be there then.
 bool launch_library_products(std::span<const Tensor* const> nodes, const TileSource& source,
-                             const Launch& launch);
+                             const Tensor* sum, const Launch& launch);
 
 }  // namespace heddle::cuda

@@ -14,7 +14,7 @@ namespace heddle::cuda {
 namespace {
 
 LaunchWgmma find_launch(ggml_type type) {
-    for (const auto find : {find_wgmma_simple, find_wgmma_k, find_wgmma_grid})
+    for (const auto find : {find_wgmma_simple, find_wgmma_k, find_wgmma_grid, find_wgmma_float})
         if (const LaunchWgmma found = find(type); found != nullptr) return found;
     return nullptr;
 }
@@ -50,15 +50,36 @@ std::size_t part_bytes(std::int64_t columns, const DeviceFacts& device) {
 }
 
 WgmmaArguments arguments_of(const TiledActivations& layout, std::int64_t columns,
-                            std::byte* scratch) {
+                            const std::byte* acts) {
     WgmmaArguments a{};
-    a.acts = reinterpret_cast<const std::uint16_t*>(scratch);
-    a.factors = reinterpret_cast<const float*>(scratch + layout.factors_at());
+    a.acts = reinterpret_cast<const std::uint16_t*>(acts);
+    a.factors = reinterpret_cast<const float*>(acts + layout.factors_at());
     a.padded_columns = layout.columns;
     a.columns = static_cast<int>(columns);
     a.chunks = a.part_chunks = static_cast<int>(layout.depth / TiledActivations::kChunk);
     a.parts = 1;
     return a;
+}
+
+/// Why tiles of the weights cannot be read.
+std::string_view tile_objection(const Tensor& node) {
+    const Tensor& a = *node.src[0];
+    if (find_launch(a.type) == nullptr) return "weights are neither blocks nor 16-bit floats";
+    if (a.ne[0] == 0) return "an operand is empty";
+    if (!has_aligned_strides(a, 16))
+        return "rows of the weights do not begin at multiples of 16 bytes";
+    constexpr std::int64_t kMost = INT32_MAX / 2;
+    if (static_cast<std::int64_t>(a.nb[1]) > kMost || a.ne[1] > kMost ||
+        column_count(node) > kMost / 2)
+        return "more rows, columns or bytes of a row than 32 bits count";
+    return {};
+}
+
+/// For the kernel behind the one that makes activations.
+Launch after_activations(const Launch& launch) {
+    Launch next = launch;
+    next.is_chained = true;
+    return next;
 }
 
 // ---- one matrix of weights ---------------------------------------------------------------------
@@ -87,15 +108,15 @@ void launch_mul_mat(const Tensor& node, const Launch& launch) {
 }
 
 /// Columns from which on tiles, which are mostly empty then, take less time than the rows that
-/// multiply a column after the other: 40 us instead of 50 for 4, whatever the number, where a
-/// single column takes 20 (28672 x 4096, Q4_0).
-constexpr std::int64_t kLeastColumns = 4;
+/// multiply a column after the other: 36 us instead of 48 for 3, whatever the number, where a
+/// single column takes 22 and two take 30 (28672 x 4096, Q4_0).
+constexpr std::int64_t kLeastColumns = 3;
 
 std::string_view few_objection(const Tensor& node) {
     if (const auto reason = mul_mat_objection(node); !reason.empty()) return reason;
     if (column_count(node) > kMostColumns) return "more than 8 columns";
     if (column_count(node) < kLeastColumns && kGemvInt8.objection(node).empty())
-        return "fewer than 4 columns";
+        return "fewer than 3 columns";
     return {};
 }
 
@@ -134,9 +155,9 @@ __global__ void __launch_bounds__(256) add_parts(PartialResults results) {
 
 /// Products of weights of one type, whose activations are there.
 bool launch_one_type(std::span<const Tensor* const> nodes, const TiledActivations& layout,
-                     const Tensor* sum, const Launch& launch) {
+                     const std::byte* acts, const Tensor* sum, const Launch& launch) {
     const std::int64_t columns = column_count(*nodes[0]);
-    WgmmaArguments a = arguments_of(layout, columns, launch.scratch);
+    WgmmaArguments a = arguments_of(layout, columns, acts);
     PartialResults results{};
     std::int64_t row_tiles = 0;
     for (const Tensor* node : nodes) row_tiles += (node->ne[0] + 127) / 128;
@@ -165,6 +186,28 @@ bool launch_one_type(std::span<const Tensor* const> nodes, const TiledActivation
     return true;
 }
 
+// ---- a gated unit ------------------------------------------------------------------------------
+
+/// Whether the driver describes the weights: nothing else can read activations in tiles.
+bool can_be_described(const Tensor& w) {
+    const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
+    CUtensorMap map;
+    return make_tensor_map({.data = w.data,
+                            .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
+                            .rows = w.ne[1],
+                            .matrices = w.ne[2],
+                            .row_stride = stride(1),
+                            .matrix_stride = stride(2),
+                            .sequence_stride = stride(3),
+                            .box_units = 8,
+                            .box_rows = 8},
+                           map);
+}
+
+GatedActivations gated_layout(const Tensor& glu, const Tensor& next) {
+    return {{column_count(glu), next.src[0]->ne[0], tile_for(column_count(glu))}};
+}
+
 // ---- grouped by expert -------------------------------------------------------------------------
 
 struct ExpertLayout {
@@ -183,7 +226,8 @@ struct ExpertLayout {
 };
 
 std::string_view mul_mat_id_objection(const Tensor& node) {
-    if (const auto reason = wgmma_objection(node); !reason.empty()) return reason;
+    if (const auto reason = product_objection(node); !reason.empty()) return reason;
+    if (const auto reason = tile_objection(node); !reason.empty()) return reason;
     return node.src[0]->ne[3] != 1 ? "experts have several matrices" : std::string_view{};
 }
 
@@ -211,23 +255,16 @@ void launch_mul_mat_id(const Tensor& node, const Launch& launch) {
     a.tile_count = tiles.count;
     a.sources = tiles.sources;
     const std::array nodes{&node};
-    if (!find_launch(type)(a, nodes, layout.tile, launch)) kMulMatIdMma.launch(node, launch);
+    if (!find_launch(type)(a, nodes, layout.tile, after_activations(launch)))
+        kMulMatIdMma.launch(node, launch);
 }
 
 }  // namespace
 
 std::string_view wgmma_objection(const Tensor& node) {
     if (const auto reason = product_objection(node); !reason.empty()) return reason;
-    const Tensor& a = *node.src[0];
-    if (find_launch(a.type) == nullptr) return "weights are no blocks";
-    if (a.ne[0] == 0) return "an operand is empty";
-    if (!has_aligned_strides(a, 16))
-        return "rows of the weights do not begin at multiples of 16 bytes";
-    constexpr std::int64_t kMost = INT32_MAX / 2;
-    if (static_cast<std::int64_t>(a.nb[1]) > kMost || a.ne[1] > kMost ||
-        column_count(node) > kMost / 2)
-        return "more rows, columns or bytes of a row than 32 bits count";
-    return {};
+    if (block_size(node.src[0]->type) == 1) return "weights are no blocks";
+    return tile_objection(node);
 }
 
 bool can_wgmma(const Tensor& node, const DeviceFacts& device) {
@@ -238,17 +275,59 @@ std::size_t wgmma_products_scratch(const Tensor& node, const DeviceFacts& device
     return layout_of(node).bytes() + part_bytes(column_count(node), device);
 }
 
+bool can_make_gated(const Tensor& gate, const Tensor& linear, const Tensor& glu, const Tensor& next,
+                    const DeviceFacts& device) {
+    const std::int64_t columns = column_count(glu);
+    if (tile_for(columns) != kGatedTile) return false;
+    if (gate.src[0]->type != linear.src[0]->type || !same_shape(gate, linear)) return false;
+    const std::int64_t row_tiles = (gate.ne[0] + 63) / 64;
+    const std::int64_t chunks = layout_of(gate).depth / TiledActivations::kChunk;
+    if (parts_for(columns, row_tiles, chunks, device) > 1) return false;
+    return gated_layout(glu, next).bytes() <= byte_size(glu) && is_aligned(glu.data, 16) &&
+           can_be_described(*next.src[0]);
+}
+
+bool launch_wgmma_gated(const Tensor& glu, const Tensor& next, const TileSource& source,
+                        const Launch& launch) {
+    const std::array<const Tensor*, 2> nodes{glu.src[0], glu.src[1]};
+    const ggml_type type = nodes[0]->src[0]->type, next_type = next.src[0]->type;
+    const TiledActivations layout = layout_of(*nodes[0]);
+    convert_to_tiles(source, type, order_of(type), layout, launch.scratch, launch);
+    WgmmaArguments a = arguments_of(layout, column_count(glu), launch.scratch);
+    const GatedActivations to = gated_layout(glu, next);
+    auto* const at = static_cast<std::byte*>(glu.data);
+    a.gated = {unpack<ops::Glu::Params>(glu),
+               dot_operand_of(next_type),
+               order_of(next_type),
+               to.tiles.columns,
+               reinterpret_cast<std::uint16_t*>(at),
+               reinterpret_cast<std::uint8_t*>(at + to.exponents_at())};
+    if (!find_launch(type)(a, nodes, kGatedTile, after_activations(launch))) return false;
+    settle_exponents(to, at, launch);
+    return true;
+}
+
+void convert_gated(const Tensor& glu, const Tensor& next, const Launch& launch) {
+    const ggml_type type = next.src[0]->type;
+    convert_to_tiles({.rows = glu.src[0], .glu = &glu, .linear = glu.src[1]}, type, order_of(type),
+                     gated_layout(glu, next).tiles, static_cast<std::byte*>(glu.data), launch);
+}
+
 bool launch_wgmma_products(std::span<const Tensor* const> nodes, const TileSource& source,
                            const Tensor* sum, const Launch& launch) {
     const Tensor& node = *nodes.front();
     const ggml_type type = node.src[0]->type;
     const TiledActivations layout = layout_of(node);
-    convert_to_tiles(source, type, order_of(type), layout, launch.scratch, launch);
+    if (source.tiles == nullptr)
+        convert_to_tiles(source, type, order_of(type), layout, launch.scratch, launch);
+    const std::byte* const acts = source.tiles != nullptr ? source.tiles : launch.scratch;
+    Launch next = after_activations(launch);
     while (!nodes.empty()) {  // weights of one type at a time
         std::size_t count = 1;
         while (count < nodes.size() && nodes[count]->src[0]->type == nodes[0]->src[0]->type)
             ++count;
-        if (!launch_one_type(nodes.first(count), layout, sum, launch)) return false;
+        if (!launch_one_type(nodes.first(count), layout, acts, sum, next)) return false;
+        next.is_chained = false;
         nodes = nodes.subspan(count);
     }
     return true;

@@ -1,154 +1,83 @@
 #pragma once
 
-#include <type_traits>
-
-#include "backends/cuda/kernels/products/expert_tiles.hpp"
-#include "backends/cuda/kernels/products/weight_fragments.cuh"
-#include "backends/cuda/kernels/ring.cuh"
-#include "backends/cuda/kernels/tensor_map.hpp"
+#include "backends/cuda/kernels/products/gemm_wgmma_tile.cuh"
 #include "backends/cuda/kernels/wgmma.cuh"
 
 /// Products of many columns on Hopper, one kernel for all types of weights.
 ///
 /// One thread copies raw rows of weights and activations (tiled_activations.hpp) to rings in shared
-/// memory; warp groups of 64 rows each unpack weights to registers while tensor cores multiply the
-/// step before. 16-bit weights are multiplied where they lie. Blocks stay and take tile after tile.
+/// memory; warp groups of 64 rows each make operands of weights in registers while tensor cores
+/// multiply the step before. Blocks stay and take tile after tile.
 namespace heddle::cuda {
-
-/// Weights of one product, and where its result goes.
-struct WgmmaProduct {
-    CUtensorMap weights;
-    float* y;
-    const float* addend;  ///< is added to the result, which it is shaped like; null: nothing
-    std::int64_t rows;
-    int first_tile;  ///< of its rows, among those of all products
-};
-
-/// Products of the same activations.
-struct WgmmaArguments {
-    static constexpr int kMost = 3;
-
-    WgmmaProduct products[kMost];
-    int count;
-    const std::uint16_t* acts;
-    const float* factors;         ///< of each column
-    std::int64_t padded_columns;  ///< of the activations
-    int columns, chunks;          ///< chunks: of 256 elements of depth
-    int row_tiles, column_tiles;
-
-    // Where there are few tiles, blocks share the depth of one; results of the parts lie
-    // `part_stride` numbers after each other.
-    int parts, part_chunks;
-    std::int64_t part_stride;
-
-    // Columns grouped by expert, see expert_tiles.cuh; null: there is one matrix of weights.
-    const ExpertTile* expert_tiles;
-    const std::int32_t* tile_count;  ///< of columns
-    const std::int32_t* sources;
-
-    __device__ int tiles() const {
-        return expert_tiles == nullptr ? row_tiles * column_tiles * parts : row_tiles * *tile_count;
-    }
-};
-
-/// Blocks of tiles of so many columns that share a multiprocessor.
-constexpr int wgmma_blocks(int columns) { return columns <= 32 ? 2 : 1; }
-
-/// How a block's warp groups share its tile, and the depth of its rings.
-template <class F, int kColumns_, int kGroups_, int kRawStages_, int kActStages_,
-          int kResultColumns_ = kColumns_>
-struct WgmmaTile {
-    using Source = F;
-    static constexpr bool kIsBf16 = std::is_same_v<F, Format<GGML_TYPE_BF16>>;
-    static constexpr bool kIsOperand = F::block_elements == 1;  ///< 16-bit floats
-    static constexpr int kColumns = kColumns_, kGroups = kGroups_, kRows = 64 * kGroups_;
-    static constexpr int kThreads = 128 * (kGroups + 1);
-    static constexpr int kRawStages = kRawStages_, kActStages = kActStages_;
-    static constexpr int kStep = 64;                   ///< elements of depth
-    static constexpr int kSteps = kIsOperand ? 1 : 4;  ///< of a chunk of raw weights
-    static constexpr int kChunkBytes = WeightFragments<F>::kBytes / (kIsOperand ? 4 : 1);
-    /// Copies begin at multiples of 16 bytes.
-    static constexpr int kMostPhase = kChunkBytes % 16 == 0 ? 0 : 14;
-    /// Bytes of a row in shared memory; an odd number of 16: no two rows of eight share banks.
-    static constexpr int kPitch =
-        kIsOperand ? 128 : ((kChunkBytes + kMostPhase + 15) / 16 | 1) * 16;
-    static constexpr int kRawBytes = kRows * kPitch, kActBytes = kColumns * 128;
-    /// On a multiprocessor. Few columns are little work for tensor cores: what takes time is
-    /// unpacking weights, which one block's warps do not fill the multiprocessor with.
-    static constexpr int kBlocks = wgmma_blocks(kColumns);
-    static constexpr int kRegisters = kBlocks == 2 ? 96 : kGroups == 3 ? 160 : 232;
-    static constexpr int kProducerRegisters = kGroups == 3 ? 32 : 40;
-
-    struct Barriers {
-        RingBarriers<kRawStages> raw;
-        RingBarriers<kActStages> acts;
-    };
-    /// Where wgmma reads, tiles begin at multiples of 1024.
-    static constexpr int kActsAt = 0, kRawAt = kActStages * kActBytes;
-    static constexpr int kResultAt = kRawAt + kRawStages * kRawBytes;
-    /// Of a warp group's result; columns begin where a warp's lanes use all banks.
-    static constexpr int kResultColumns = kResultColumns_, kResultPitch = 64 + 4;
-    static constexpr int kResultFloats = kResultColumns * kResultPitch;
-    static constexpr int kBarriersAt = kResultAt + kGroups * kResultFloats * 4;
-    static constexpr int kShared = kBarriersAt + static_cast<int>(sizeof(Barriers)) + 1024;
-    static_assert(kActBytes % 1024 == 0 && kRawBytes % 128 == 0);
-};
-
-/// A tile of one product. Tiles of the same rows follow each other, so that their weights come from
-/// memory once.
-struct WgmmaPlace {
-    int product = 0, matrix = 0, row, column, end;  ///< columns
-    int part = 0, first_chunk = 0, chunks;
-
-    __device__ WgmmaPlace(const WgmmaArguments& a, int number, int rows, int columns)
-        : chunks(a.chunks) {
-        if (a.expert_tiles != nullptr) {
-            const ExpertTile tile = a.expert_tiles[number / a.row_tiles];
-            matrix = tile.expert;
-            row = number % a.row_tiles * rows;
-            column = tile.column;
-            end = tile.end;
-            return;
-        }
-        part = number % a.parts;
-        number /= a.parts;
-        first_chunk = part * a.part_chunks;
-        chunks = min(a.part_chunks, a.chunks - first_chunk);
-        const int row_tile = number / a.column_tiles;
-        while (product + 1 < a.count && row_tile >= a.products[product + 1].first_tile) ++product;
-        row = (row_tile - a.products[product].first_tile) * rows;
-        column = number % a.column_tiles * columns;
-        end = a.columns;
-    }
-};
 
 /// The thread that copies.
 template <class T>
-__device__ void produce(const WgmmaArguments& a, std::uint8_t* shared,
-                        typename T::Barriers& barriers) {
-    RingPlace<T::kRawStages> raw;
-    RingPlace<T::kActStages> acts;
-    const int tiles = a.tiles();
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const WgmmaPlace place(a, number, T::kRows, T::kColumns);
-        const void* const map = &a.products[place.product].weights;
-        const int first = place.first_chunk * 4, end = first + place.chunks * 4;
-        const std::uint16_t* from = a.acts + (first * a.padded_columns + place.column) * T::kStep;
-        for (int step = first; step < end; ++step) {
-            if (step % T::kSteps == 0) {
-                std::uint64_t* const full = barriers.raw.fill(raw, T::kRawBytes);
-                tensor_copy(
-                    shared + T::kRawAt + raw.stage * T::kRawBytes, map,
-                    {(step / T::kSteps * T::kChunkBytes & ~15) / 2, place.row, place.matrix}, full);
-                raw.advance();
+class WgmmaProducer {
+public:
+    __device__ WgmmaProducer(const WgmmaArguments& a, std::uint8_t* shared,
+                             typename T::Barriers& barriers)
+        : a_(a), shared_(shared), barriers_(barriers) {}
+
+    __device__ __forceinline__ void run() {
+        const int first = blockIdx.x / T::kCluster, stride = gridDim.x / T::kCluster;
+        // No kernel before this one writes weights: the first come while activations are made.
+        int early = 0;
+        if (a_.expert_tiles == nullptr) {
+            const WgmmaPlace place = place_of(first);
+            const int begin = place.first_chunk * 4, units = place.chunks * 4 / T::kSteps;
+            for (; early < min(T::kRawStages, units); ++early)
+                copy_weights(place, begin + early * T::kSteps);
+        }
+        chain_wait();
+        const int tiles = a_.tiles() / T::kCluster;
+        for (int number = first; number < tiles; number += stride) {
+            const WgmmaPlace place = place_of(number);
+            const int begin = place.first_chunk * 4, end = begin + place.chunks * 4;
+            for (int step = begin; step < end; ++step) {
+                if (step % T::kSteps == 0 && --early < 0) copy_weights(place, step);
+                copy_activations(step * a_.padded_columns + place.column);
             }
-            std::uint64_t* const full = barriers.acts.fill(acts, T::kActBytes);
-            bulk_copy(shared + T::kActsAt + acts.stage * T::kActBytes, from, T::kActBytes, full);
-            from += a.padded_columns * T::kStep;
-            acts.advance();
         }
     }
-}
+
+private:
+    __device__ static int rank() { return static_cast<int>(blockIdx.x % T::kCluster); }
+    __device__ WgmmaPlace place_of(int number) const {
+        return {a_, number, rank(), T::kCluster, T::kResultRows, T::kColumns};
+    }
+
+    /// Of a step and those that share its stage.
+    __device__ __forceinline__ void copy_weights(const WgmmaPlace& place, int step) {
+        std::uint64_t* const full = barriers_.raw.fill(raw_, T::kRawBytes);
+        std::uint8_t* const to = shared_ + T::kRawAt + raw_.stage * T::kRawBytes;
+        const int unit = (step / T::kSteps * T::kChunkBytes & ~15) / 2;
+        tensor_copy(to, &a_.products[place.product].weights, {unit, place.row, place.matrix}, full);
+        if constexpr (T::kIsGated)
+            tensor_copy(to + T::kRawBytes / 2, &a_.products[1].weights,
+                        {unit, place.row, place.matrix}, full);
+        raw_.advance();
+    }
+
+    /// From a row of 64 elements on.
+    __device__ __forceinline__ void copy_activations(std::int64_t row) {
+        std::uint64_t* const full = barriers_.acts.fill(acts_, T::kActBytes);
+        std::uint8_t* const to = shared_ + T::kActsAt + acts_.stage * T::kActBytes;
+        if constexpr (T::kCluster == 1) {
+            bulk_copy(to, a_.acts + row * T::kStep, T::kActBytes, full);
+        } else {
+            const int first = rank() * (T::kColumns / T::kCluster);
+            tensor_copy_to_all(to + first * 128, &a_.act_rows, {0, static_cast<int>(row) + first},
+                               full, (1u << T::kCluster) - 1);
+        }
+        acts_.advance();
+    }
+
+    const WgmmaArguments& a_;
+    std::uint8_t* shared_;
+    typename T::Barriers& barriers_;
+    RingPlace<T::kRawStages> raw_;
+    RingPlace<T::kActStages> acts_;
+};
 
 /// A warp group's part of the tiles: 64 rows, all columns.
 template <class T>
@@ -159,17 +88,21 @@ public:
         : a_(a), shared_(shared), barriers_(barriers) {}
 
     __device__ __forceinline__ void run() {
-        const int tiles = a_.tiles();
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const WgmmaPlace place(a_, number, T::kRows, T::kColumns);
+        chain_wait();
+        const auto rank = static_cast<int>(blockIdx.x % T::kCluster);
+        const int tiles = a_.tiles() / T::kCluster;
+        for (int number = blockIdx.x / T::kCluster; number < tiles;
+             number += gridDim.x / T::kCluster) {
+            const WgmmaPlace place(a_, number, rank, T::kCluster, T::kResultRows, T::kColumns);
 #pragma unroll
             for (float& sum : sums_) sum = 0;
-            if constexpr (T::kIsOperand)
-                multiply_shared(place.chunks * 4);
-            else
-                multiply_unpacked(place.first_chunk, place.first_chunk + place.chunks);
-            finish_sums(place);
-            store(place);
+            multiply(place.first_chunk, place.first_chunk + place.chunks);
+            if constexpr (T::kIsGated) {
+                store_gated(place);
+            } else {
+                finish_sums(place);
+                store(place);
+            }
         }
         bulk_stores_wait();
     }
@@ -180,7 +113,7 @@ private:
     __device__ static int lane() { return threadIdx.x % 32; }
     /// Of the tile, the first of the two that a lane has.
     __device__ static int lane_row() {
-        return (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane() / 4;
+        return (static_cast<int>(threadIdx.x) / 32 - 4) * (T::kIsGated ? 8 : 16) + lane() / 4;
     }
 
     /// Both rows of a lane, four k = 16.
@@ -189,7 +122,7 @@ private:
         using Fragments = WeightFragments<typename T::Source>;
         std::uint32_t upper[4][2], lower[4][2];
         Fragments::unpack(row, step, lane() % 4, upper);
-        Fragments::unpack(row + 8 * T::kPitch, step, lane() % 4, lower);
+        Fragments::unpack(row + T::kLowerRow * T::kPitch, step, lane() % 4, lower);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             operand[k][0] = upper[k][0], operand[k][1] = lower[k][0];
@@ -206,7 +139,7 @@ private:
     /// Waits for the products before those that were committed last; their activations are free.
     __device__ __forceinline__ void finish_previous(bool is_first) {
         wgmma_wait<1>();
-        if (!is_first) barriers_.acts.release(previous_);
+        if (!is_first) release_in_all<T::kCluster>(barriers_.acts, previous_);
         previous_ = acts_.stage;
         acts_.advance();
     }
@@ -214,64 +147,62 @@ private:
     __device__ __forceinline__ void finish_all() {
         wgmma_wait<0>();
         wgmma_settle(sums_);
-        barriers_.acts.release(previous_);
+        release_in_all<T::kCluster>(barriers_.acts, previous_);
     }
 
-    /// A step is unpacked while the one before is multiplied.
-    __device__ __forceinline__ void multiply_unpacked(int first, int end) {
+    /// Fragments of weights that are operands as they are, in rows of 128 bytes.
+    __device__ __forceinline__ void load_operands(std::uint32_t (&operand)[4][4]) const {
+        const int matrix = lane() / 8, row = lane_row() - lane() / 4 + lane() % 8;
+        const std::uint8_t* const from = shared_ + T::kRawAt + raw_.stage * T::kRawBytes +
+                                         (row + matrix % 2 * T::kLowerRow) * T::kPitch;
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+            load_matrices(operand[k], from + 16 * swizzled(row, 2 * k + matrix / 2));
+    }
+
+    __device__ __forceinline__ void release_raw() {
+        __syncwarp();
+        barriers_.raw.release(raw_.stage);
+        raw_.advance();
+    }
+
+    /// The operands of a step; its weights are read then.
+    __device__ __forceinline__ void make_operands(int chunk, int step,
+                                                  std::uint32_t (&operand)[4][4]) {
+        if (T::kSteps == 1 || step == 0) barriers_.raw.wait(raw_);
+        if constexpr (T::kIsOperand)
+            load_operands(operand);
+        else
+            unpack(raw_row(chunk), step, operand);
+        if (T::kSteps == 1 || step == 3) release_raw();
+    }
+
+    __device__ __forceinline__ void multiply_step(const std::uint32_t (&operand)[4][4]) {
+        barriers_.acts.wait(acts_);
+        const std::uint64_t b = swizzled_operand(shared_ + T::kActsAt + acts_.stage * T::kActBytes);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if constexpr (T::kIsBf16)
+                Product::template multiply_bf16<true>(sums_, operand[k], b + 2 * k);
+            else
+                Product::template multiply<true>(sums_, operand[k], b + 2 * k);
+        }
+        wgmma_commit();
+    }
+
+    /// The operands of a step are made while the one before is multiplied.
+    __device__ __forceinline__ void multiply(int first, int end) {
         std::uint32_t operand[2][4][4];
         for (int chunk = first; chunk < end; ++chunk) {
-            const std::uint8_t* row = raw_row(chunk);
-            barriers_.raw.wait(raw_);
 #pragma unroll
             for (int step = 0; step < 4; ++step) {
-                unpack(row, step, operand[step % 2]);
-                if (step == 3) {
-                    __syncwarp();
-                    barriers_.raw.release(raw_.stage);
-                }
-                barriers_.acts.wait(acts_);
-                const std::uint64_t b =
-                    swizzled_operand(shared_ + T::kActsAt + acts_.stage * T::kActBytes);
-                wgmma_fence();
-#pragma unroll
-                for (int k = 0; k < 4; ++k)
-                    Product::template multiply<true>(sums_, operand[step % 2][k], b + 2 * k);
-                wgmma_commit();
+                make_operands(chunk, step, operand[step % 2]);
+                multiply_step(operand[step % 2]);
                 finish_previous(chunk == first && step == 0);
             }
-            raw_.advance();
         }
         finish_all();
-    }
-
-    /// Weights are operands as they are; their stages become free with those of the activations.
-    __device__ __forceinline__ void multiply_shared(int steps) {
-        const int group_at = (static_cast<int>(threadIdx.x) / 128 - 1) * 64 * T::kPitch;
-        int raw_before = 0;
-        for (int step = 0; step < steps; ++step) {
-            barriers_.raw.wait(raw_);
-            barriers_.acts.wait(acts_);
-            const std::uint64_t a =
-                swizzled_operand(shared_ + T::kRawAt + raw_.stage * T::kRawBytes + group_at);
-            const std::uint64_t b =
-                swizzled_operand(shared_ + T::kActsAt + acts_.stage * T::kActBytes);
-            wgmma_fence();
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                if constexpr (T::kIsBf16)
-                    Product::template multiply_bf16<true>(sums_, a + 2 * k, b + 2 * k);
-                else
-                    Product::template multiply<true>(sums_, a + 2 * k, b + 2 * k);
-            }
-            wgmma_commit();
-            finish_previous(step == 0);
-            if (step > 0) barriers_.raw.release(raw_before);
-            raw_before = raw_.stage;
-            raw_.advance();
-        }
-        finish_all();
-        barriers_.raw.release(raw_before);
     }
 
     /// Undoes the scale of the activations, and adds.
@@ -287,6 +218,30 @@ private:
                 at < product.rows)
                 added = product.addend[column * product.rows + at];
             sums_[i] = sums_[i] * (column < place.end ? a_.factors[column] : 0.0f) + added;
+        }
+    }
+
+    /// The units of both rows of a lane; their columns go through shared memory, too.
+    __device__ __forceinline__ void store_gated(const WgmmaPlace& place) const {
+        float* const units =
+            reinterpret_cast<float*>(shared_ + T::kResultAt) + group_number() * T::kResultFloats;
+        const int row = lane_row() % kUnitRows;
+#pragma unroll
+        for (int first = 0; first < T::kColumns; first += T::kResultColumns) {
+            sync_group();  // what was there before has been read
+#pragma unroll
+            for (int i = 0; i < T::kResultColumns / 4; ++i) {
+                const int at = i / 2 * 8 + lane() % 4 * 2 + i % 2,
+                          column = place.column + first + at;
+                const float factor = column < place.end ? a_.factors[column] : 0.0f;
+                const int sum = first / 2 + i / 2 * 4 + i % 2;
+                units[at * kUnitPitch + row] =
+                    quick_glu_of(a_.gated.params, sums_[sum] * factor, sums_[sum + 2] * factor);
+            }
+            sync_group();
+            const int thread = static_cast<int>(threadIdx.x) % 128;
+            store_units<T::kResultColumns>(a_.gated, place.row + group_number() * kUnitRows,
+                                           place.column + first, thread, units);
         }
     }
 
@@ -379,17 +334,20 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     auto& barriers = *reinterpret_cast<typename T::Barriers*>(shared + T::kBarriersAt);
     if (threadIdx.x == 0) {
         barriers.raw.init(4 * T::kGroups);
-        barriers.acts.init(4 * T::kGroups);
+        barriers.acts.init(4 * T::kGroups * T::kCluster);
         barrier_init_fence();
     }
     __syncthreads();
+    if constexpr (T::kCluster > 1) cluster_barrier();  // their barriers are there
     if (threadIdx.x < 128) {
         if constexpr (T::kGroups > 1) give_registers<T::kProducerRegisters>();
-        if (threadIdx.x == 0) produce<T>(a, shared, barriers);
+        if (threadIdx.x == 0) WgmmaProducer<T>(a, shared, barriers).run();
+        __syncwarp();
     } else {
         if constexpr (T::kGroups > 1) take_registers<T::kRegisters>();
         WgmmaGroup<T>(a, shared, barriers).run();
     }
+    if constexpr (T::kCluster > 1) cluster_barrier();  // others may still use this block's memory
 #endif
 }
 

@@ -23,6 +23,18 @@ bool share_activations(ggml_type a, ggml_type b);
 bool launch_wgmma_products(std::span<const Tensor* const> nodes, const TileSource& source,
                            const Tensor* sum, const Launch& launch);
 
+/// Whether the gated unit of two products of the same activations, `glu`, can be made into the
+/// activations of `next` in the memory of its tensor; `can_wgmma` all.
+bool can_make_gated(const Tensor& gate, const Tensor& linear, const Tensor& glu, const Tensor& next,
+                    const DeviceFacts& device);
+
+/// That unit of two products whose activations `source` makes. False as above.
+bool launch_wgmma_gated(const Tensor& glu, const Tensor& next, const TileSource& source,
+                        const Launch& launch);
+
+/// The same from the results of both.
+void convert_gated(const Tensor& glu, const Tensor& next, const Launch& launch);
+
 /// What it needs.
 std::size_t wgmma_products_scratch(const Tensor& node, const DeviceFacts& device);
 

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <array>
+
 #include "backends/cuda/kernels/products/gemm_wgmma.cuh"
 #include "backends/cuda/kernels/products/gemm_wgmma.hpp"
 
 namespace heddle::cuda {
 
 /// As many stages as fit beside each other, few columns with more of them.
-template <class F, int kColumns>
+template <class F, int kColumns, bool kIsGated = false, int kCluster = 1>
 struct WgmmaStages {
     static constexpr int kGroups = 2, kActs = kColumns >= 96 ? 5 : 6;
     static constexpr int kResult = kColumns == 128 ? 64 : kColumns == 96 ? 48 : kColumns;
@@ -16,52 +18,100 @@ struct WgmmaStages {
         (kShared - (Probe::kShared - Probe::kRawBytes) - 256) / Probe::kRawBytes;
     static constexpr int kMostRaw = Probe::kIsOperand ? kActs : 4;
     static constexpr int kRaw = kRoom < kMostRaw ? kRoom : kMostRaw;
-    using Tile = WgmmaTile<F, kColumns, kGroups, kRaw, kActs, kResult>;
+    using Tile = WgmmaTile<F, kColumns, kGroups, kRaw, kActs, kResult, kIsGated, kCluster>;
     static_assert(kRaw >= 2 && Tile::kShared <= kShared);
 };
 
-/// Products whose `y` is null go to their node's memory.
+/// Boxes of raw rows for the copy engine.
+template <class T>
+bool describe_weights(const Tensor& w, CUtensorMap& map) {
+    const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
+    return make_tensor_map({.data = w.data,
+                            .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
+                            .rows = w.ne[1],
+                            .matrices = w.ne[2],
+                            .row_stride = stride(1),
+                            .matrix_stride = stride(2),
+                            .sequence_stride = stride(3),
+                            .box_units = T::kPitch / 2,
+                            .box_rows = T::kResultRows,
+                            .is_swizzled = T::kIsOperand},
+                           map);
+}
+
+/// A block's share of the columns of a step.
+template <class T>
+bool describe_activations(const WgmmaArguments& a, CUtensorMap& map) {
+    const std::int64_t rows = a.padded_columns * a.chunks * 4;
+    return make_tensor_map({.data = a.acts,
+                            .units = T::kStep,
+                            .rows = rows,
+                            .row_stride = 2 * T::kStep,
+                            .matrix_stride = 2 * T::kStep * rows,
+                            .sequence_stride = 2 * T::kStep * rows,
+                            .box_units = T::kStep,
+                            .box_rows = T::kColumns / T::kCluster},
+                           map);
+}
+
+template <class T>
+void start_wgmma(const WgmmaArguments& a, const Launch& launch) {
+    cudaFuncSetAttribute(gemm_wgmma<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
+    const std::int64_t tiles = std::int64_t{a.row_tiles} * a.column_tiles * a.parts;
+    const std::int64_t most = std::int64_t{T::kBlocks} * launch.device.multiprocessors;
+    const bool is_grouped = a.expert_tiles != nullptr;  // how many tiles, the device knows
+    const auto blocks = static_cast<unsigned>(is_grouped || tiles > most ? most : tiles);
+    std::array<cudaLaunchAttribute, 2> attributes{};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {T::kCluster, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks / T::kCluster * T::kCluster);
+    config.blockDim = dim3(T::kThreads);
+    config.dynamicSmemBytes = T::kShared;
+    config.stream = launch.stream;
+    config.attrs = attributes.data();
+    config.numAttrs = launch.is_chained ? 2 : 1;
+    cudaLaunchKernelEx(&config, gemm_wgmma<T>, a);
+}
+
+/// Products whose `y` is null go to their node's memory. `launch` is chained if the kernel before
+/// makes the activations and nothing else: weights are read at once.
 template <class T>
 bool launch_wgmma_tile(WgmmaArguments& a, std::span<const Tensor* const> nodes,
                        const Launch& launch) {
     a.count = 0;
     a.row_tiles = 0;
     for (const Tensor* node : nodes) {
-        const Tensor& w = *node->src[0];
         WgmmaProduct& product = a.products[a.count++];
-        const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
         if (product.y == nullptr) product.y = static_cast<float*>(node->data);
-        product.rows = w.ne[1];
+        product.rows = node->src[0]->ne[1];
         product.first_tile = a.row_tiles;
-        a.row_tiles += static_cast<int>((w.ne[1] + T::kRows - 1) / T::kRows);
-        const bool is_described =
-            make_tensor_map({.data = w.data,
-                             .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
-                             .rows = w.ne[1],
-                             .matrices = w.ne[2],
-                             .row_stride = stride(1),
-                             .matrix_stride = stride(2),
-                             .sequence_stride = stride(3),
-                             .box_units = T::kPitch / 2,
-                             .box_rows = T::kRows,
-                             .is_swizzled = T::kIsOperand},
-                            product.weights);
-        if (!is_described) return false;
+        if (!T::kIsGated || a.row_tiles == 0)
+            a.row_tiles += static_cast<int>((product.rows + T::kResultRows - 1) / T::kResultRows);
+        if (!describe_weights<T>(*node->src[0], product.weights)) return false;
     }
+    constexpr int kTogether = T::kIsGated ? 4 : T::kCluster;  // units are zeros to whole chunks
+    a.row_tiles = (a.row_tiles + kTogether - 1) / kTogether * kTogether;
     a.column_tiles = (a.columns + T::kColumns - 1) / T::kColumns;
-    cudaFuncSetAttribute(gemm_wgmma<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
-    const std::int64_t tiles = std::int64_t{a.row_tiles} * a.column_tiles * a.parts;
-    const std::int64_t most = std::int64_t{T::kBlocks} * launch.device.multiprocessors;
-    const bool is_grouped = a.expert_tiles != nullptr;  // how many tiles, the device knows
-    const auto blocks = static_cast<unsigned>(is_grouped || tiles > most ? most : tiles);
-    gemm_wgmma<T><<<blocks, T::kThreads, T::kShared, launch.stream>>>(a);
+    if (T::kCluster > 1 && !describe_activations<T>(a, a.act_rows)) return false;
+    start_wgmma<T>(a, launch);
     return true;
 }
+
+/// Gated units are for many columns alone: their tiles have so many.
+constexpr int kGatedTile = 128;
 
 /// `tile`: columns.
 template <class F>
 bool launch_wgmma_format(WgmmaArguments& a, std::span<const Tensor* const> nodes, int tile,
                          const Launch& launch) {
+    if constexpr (F::block_elements > 1) {  // the library has products of floats
+        if (a.gated.halves != nullptr)
+            return launch_wgmma_tile<typename WgmmaStages<F, kGatedTile, true>::Tile>(a, nodes,
+                                                                                      launch);
+    }
     switch (tile) {
         case 32:
             return launch_wgmma_tile<typename WgmmaStages<F, 32>::Tile>(a, nodes, launch);
@@ -78,5 +128,6 @@ using LaunchWgmma = bool (*)(WgmmaArguments& a, std::span<const Tensor* const> n
 LaunchWgmma find_wgmma_simple(ggml_type type);
 LaunchWgmma find_wgmma_k(ggml_type type);
 LaunchWgmma find_wgmma_grid(ggml_type type);
+LaunchWgmma find_wgmma_float(ggml_type type);
 
 }  // namespace heddle::cuda

@@ -63,14 +63,36 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-/// One block per column; most have nothing to do.
+/// A column of a product, its factor and what is added to it.
+__device__ __forceinline__ void add_column(const float* y, const float* addend, float factor,
+                                           std::int64_t rows, float* sum) {
+    if (rows % 4 != 0) {
+        for (std::int64_t i = threadIdx.x; i < rows; i += kThreads)
+            sum[i] = y[i] * factor + addend[i];
+        return;
+    }
+#pragma unroll 4
+    for (std::int64_t i = threadIdx.x; i < rows / 4; i += kThreads) {
+        const float4 a = reinterpret_cast<const float4*>(y)[i];
+        const float4 b = reinterpret_cast<const float4*>(addend)[i];
+        reinterpret_cast<float4*>(sum)[i] =
+            float4{a.x * factor + b.x, a.y * factor + b.y, a.z * factor + b.z, a.w * factor + b.w};
+    }
+}
+
+/// One block per column; most have nothing to do but to add.
 __global__ void __launch_bounds__(kThreads)
-    apply(const float* factors, std::int64_t columns, ScaledResults results) {
+    finish(const float* factors, std::int64_t columns, ScaledResults results) {
     for (std::int64_t column = blockIdx.x; column < columns; column += gridDim.x) {
         const float factor = factors[column];
-        if (factor == 1) continue;
         for (int k = 0; k < results.count; ++k) {
-            const auto [y, rows] = results.of[k];
+            const auto [y, rows, addend, sum] = results.of[k];
+            if (addend != nullptr) {
+                const std::int64_t at = column * rows;
+                add_column(y + at, addend + at, factor, rows, sum + at);
+                continue;
+            }
+            if (factor == 1) continue;
             for (std::int64_t i = threadIdx.x; i < rows; i += kThreads)
                 y[column * rows + i] *= factor;
         }
@@ -79,10 +101,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void apply_factors(const HalfActivations& layout, const std::byte* converted,
-                   const ScaledResults& results, const Launch& launch) {
+void finish_results(const HalfActivations& layout, const std::byte* converted,
+                    const ScaledResults& results, const Launch& launch) {
     const std::int64_t most = 4096, blocks = layout.columns < most ? layout.columns : most;
-    apply<<<static_cast<unsigned>(blocks), kThreads, 0, launch.stream>>>(
+    finish<<<static_cast<unsigned>(blocks), kThreads, 0, launch.stream>>>(
         reinterpret_cast<const float*>(converted + layout.factors_at()), layout.columns, results);
 }
 

@@ -34,13 +34,15 @@ struct ScaledResults {
     struct One {
         float* y;
         std::int64_t rows;
+        const float* addend = nullptr;  ///< is added, and all of it goes to `sum`
+        float* sum = nullptr;
     };
     One of[3];
     int count;
 };
 
-/// Multiplies the columns that were scaled down.
-void apply_factors(const HalfActivations& layout, const std::byte* converted,
-                   const ScaledResults& results, const Launch& launch);
+/// Multiplies the columns that were scaled down, and adds.
+void finish_results(const HalfActivations& layout, const std::byte* converted,
+                    const ScaledResults& results, const Launch& launch);
 
 }  // namespace heddle::cuda

@@ -12,10 +12,15 @@ namespace heddle::cuda {
 struct ProductGroup {
     const Tensor* norm = nullptr;   ///< RMS_NORM,
     const Tensor* scale = nullptr;  ///< and its MUL with weights; or neither
-    const Tensor* glu = nullptr;    ///< or a GLU of two tensors
+    const Tensor* glu = nullptr;    ///< or a GLU of two tensors;
+    bool is_ready = false;          ///< the group of those has made the activations in its memory
     std::array<const Tensor*, 3> products{};
     int count = 0;
     const Tensor* sum = nullptr;  ///< the ADD of the one product and something of its shape
+
+    // The GLU of both products, whose memory gets the activations of `next` instead.
+    const Tensor* gated = nullptr;
+    const Tensor* next = nullptr;
 
     /// In the order in which they would run one by one.
     std::vector<const Tensor*> nodes() const;
@@ -33,8 +38,9 @@ bool can_be_grouped(const Tensor& product, const Kernel& kernel, const DeviceFac
 /// Whether two products of the same activations can be in one group.
 bool can_be_together(const Tensor& a, const Tensor& b);
 
-/// Whether a group of this product's kind can add something to its result.
-bool can_add(const Tensor& product);
+/// Whether a group of two products can make their GLU into the activations of `next`.
+bool can_be_gated(const ProductGroup& group, const Tensor& glu, const Tensor& next,
+                  const DeviceFacts& device);
 
 /// Takes no more scratch than its nodes do one by one.
 void launch_group(const ProductGroup& group, const Launch& launch);

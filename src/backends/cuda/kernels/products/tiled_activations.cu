@@ -120,7 +120,7 @@ struct Column {
             float other[4];
             load_four<kIsAligned>(a.linear, linear, first, depth, other);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) x[i] = glu_of(a.glu, x[i], other[i]);
+            for (int i = 0; i < 4; ++i) x[i] = quick_glu_of(a.glu, x[i], other[i]);
         }
     }
 
@@ -138,6 +138,7 @@ struct Column {
 /// those of a block more, which are read again.
 template <Making kMaking, bool kIsAligned>
 __global__ void __launch_bounds__(kMostThreads) convert(TileArguments a) {
+    chain_trigger();  // the product's weights may come
     const Column<kMaking, kIsAligned> column(a);
     const std::int64_t own = 4 * threadIdx.x, stride = 4 * blockDim.x, pass = kQuads * stride;
     const bool is_short = a.padded <= pass;

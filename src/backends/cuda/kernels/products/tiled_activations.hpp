@@ -53,6 +53,7 @@ struct TileSource {
     const Tensor* glu = nullptr;
     const Tensor* linear = nullptr;  ///< the other part of the unit, shaped like the gate
     ColumnSources columns = {};
+    const std::byte* tiles = nullptr;  ///< they are there already
 };
 
 /// Rounds then to what products with weights of this type use: see `DotOperand`.
