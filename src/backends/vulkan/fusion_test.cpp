@@ -8,6 +8,7 @@
 
 #include "backends/vulkan/plan.hpp"
 #include "backends/vulkan/test_support.hpp"
+#include "ggml/ops.h"
 
 namespace heddle::vulkan {
 namespace {

@@ -21,8 +21,7 @@ __device__ __forceinline__ void cluster_barrier() {
 __device__ __forceinline__ void barrier_arrive_at(std::uint64_t* barrier, unsigned rank) {
     asm volatile(
         "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(
-            shared_address(barrier)),
+        "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(barrier)),
         "r"(rank)
         : "memory");
 }

@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "backends/vulkan/kernels/common.hpp"
-#include "ggml/op_list.h"
-#include "ggml/ops_nn.h"
 #include "backends/vulkan/kernels/products.hpp"
 #include "backends/vulkan/step.hpp"
+#include "ggml/op_list.h"
+#include "ggml/ops_nn.h"
 #include "ops/glu.hpp"
 #include "ops/matmul.hpp"
 #include "ops/norm.hpp"

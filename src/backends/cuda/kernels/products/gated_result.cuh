@@ -45,9 +45,8 @@ __device__ __forceinline__ void store_units(const GatedResult& to, std::int64_t 
     for (float& value : x) value *= factor;
     if (column >= kColumns) return;
     const std::int64_t target = first_column + column;
-    store_sixteen(to.halves + (row / 64 * to.columns + target) * 64,
-                  static_cast<int>(target % 8), static_cast<int>(row % 64) + at, to.order,
-                  {to.operand == DotOperand::bf16}, x);
+    store_sixteen(to.halves + (row / 64 * to.columns + target) * 64, static_cast<int>(target % 8),
+                  static_cast<int>(row % 64) + at, to.order, {to.operand == DotOperand::bf16}, x);
     if (at == 0)
         to.exponents[row / kUnitRows * to.columns + target] = static_cast<std::uint8_t>(exponent);
 }

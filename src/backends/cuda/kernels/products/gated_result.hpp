@@ -27,7 +27,7 @@ struct GatedResult {
     ops::Glu::Params params;
     DotOperand operand;
     WeightOrder order;
-    std::int64_t columns;      ///< padded
+    std::int64_t columns;  ///< padded
     std::uint16_t* halves;
     std::uint8_t* exponents;  ///< of 32 elements of every column after another
 };
