@@ -34,6 +34,7 @@ struct Parts {
     bool inputs = true, attention = true, outputs = true, gates = true, downs = true;
     bool is_chained = true, reads_ahead = true;
     bool is_attention_chained = true;  ///< to the kernels before and after it
+    bool passes = true;                ///< results are coded by the launch that makes them
 };
 
 /// One layer's nodes over weights of its own.
@@ -169,9 +170,17 @@ struct Layer {
     Layer& operator=(const Layer&) = delete;
 };
 
-void launch_layer(const Layer& l, const Parts& parts, Launch& launch) {
-    const auto done = [&] { launch.is_chained = parts.is_chained; };
+void launch_layer(const Layer& l, const Parts& parts, std::byte* columns, Launch& launch) {
+    const bool passes = parts.passes && is_passed_to(l.type);
+    const auto done = [&] {
+        launch.is_chained = parts.is_chained;
+        launch.taken = launch.left, launch.left = {}, launch.left_weights = nullptr;
+    };
+    const auto leave = [&](int half, const Tensor* weights) {
+        if (passes) launch.left = PassedColumn::in(columns, half), launch.left_weights = weights;
+    };
     launch.reads_ahead = parts.reads_ahead;
+    if (!parts.downs) launch.taken = {};
     if (parts.inputs) {
         launch_columns({.norm = &l.norm,
                         .scale = &l.scaled,
@@ -186,25 +195,42 @@ void launch_layer(const Layer& l, const Parts& parts, Launch& launch) {
     }
     if (parts.attention) {
         launch.is_chained &= parts.is_attention_chained;
+        leave(0, nullptr);
         kAttentionToken.launch(l.attention, launch), done();
         launch.is_chained &= parts.is_attention_chained;
     }
-    if (parts.outputs)
-        launch_columns({.products = {&l.o}, .count = 1, .sum = &l.sum}, launch), done();
-    if (parts.gates)
+    if (parts.outputs) {
+        leave(1, &l.norm_w);
+        launch_columns(
+            {.products = {&l.o}, .count = 1, .sum = &l.sum, .has_early_inputs = parts.reads_ahead},
+            launch),
+            done();
+    }
+    if (parts.gates) {
+        leave(0, nullptr);
         launch_columns({.norm = &l.norm2,
                         .scale = &l.scaled2,
                         .products = {&l.gate, &l.up},
                         .count = 2,
-                        .gate = &l.glu},
+                        .gate = &l.glu,
+                        .has_early_inputs = parts.reads_ahead},
                        launch),
             done();
-    if (parts.downs)
-        launch_columns({.products = {&l.down}, .count = 1, .sum = &l.next}, launch), done();
+    }
+    if (parts.downs) {
+        leave(1, &l.norm_w);
+        launch_columns({.products = {&l.down},
+                        .count = 1,
+                        .sum = &l.next,
+                        .has_early_inputs = parts.reads_ahead},
+                       launch),
+            done();
+    }
 }
 
 void measure(Bench& bench, Type type, std::int64_t context) {
-    Memory room(8 << 20), scratch(64 << 20), tickets(kTickets * sizeof(unsigned));
+    Memory room(8 << 20), scratch(64 << 20), columns(PassedColumn::kRoom),
+        tickets(kTickets * sizeof(unsigned));
     check(cudaMemset(tickets.data, 0, kTickets * sizeof(unsigned)), "tickets");
     std::vector<std::unique_ptr<Layer>> layers;
     for (int i = 0; i < kLayers; ++i)
@@ -213,6 +239,7 @@ void measure(Bench& bench, Type type, std::int64_t context) {
         {.name = "all of a layer"},
         {.name = "all, each kernel after the one before", .is_chained = false},
         {.name = "all, weights after the kernel before", .reads_ahead = false},
+        {.name = "all, activations coded by who reads them", .passes = false},
         {.name = "all but attention", .attention = false},
         {.name = "all, attention by itself", .is_attention_chained = false},
         {.name = "q, k, v", .attention = false, .outputs = false, .gates = false, .downs = false},
@@ -237,7 +264,7 @@ void measure(Bench& bench, Type type, std::int64_t context) {
                           .scratch = scratch.data,
                           .device = bench.device,
                           .tickets = reinterpret_cast<unsigned*>(tickets.data)};
-            for (const auto& layer : layers) launch_layer(*layer, parts, launch);
+            for (const auto& layer : layers) launch_layer(*layer, parts, columns.data, launch);
         });
         const double bytes = double(layers[0]->weight_bytes(parts)) * kLayers;
         std::printf("    %-44s %8.1f us, %6.2f a layer", parts.name, t * 1e6, t * 1e6 / kLayers);

@@ -4,36 +4,13 @@
 #include <optional>
 #include <span>
 
+#include "backends/cuda/rope_fusion.hpp"
 #include "backends/cuda/step_list.hpp"
 #include "backends/gpu/gather_products.hpp"
 #include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {
-
-// ---- memory ------------------------------------------------------------------------------------
-
-struct Bytes {
-    std::uintptr_t begin, end;
-};
-
-Bytes bytes_of(const Tensor& tensor) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
-    return {begin, begin + byte_size(tensor)};
-}
-
-/// Whether `node` neither writes what `other` touches nor the other way round.
-bool are_apart(const Tensor& node, const Tensor& other) {
-    if (overlap(node, other)) return false;
-    for (const Tensor* source : node.src) {
-        if (source != nullptr && overlap(*source, other)) return false;
-    }
-    return std::ranges::none_of(other.src, [&](const Tensor* source) {
-        return source != nullptr && overlap(*source, node);
-    });
-}
-
-// ---- steps -------------------------------------------------------------------------------------
 
 /// The node of a step that is not fused yet and has this op; else null.
 const Tensor* single(const Step& step, Op op) {
@@ -149,14 +126,16 @@ private:
         return {};
     }
 
-    /// Adds products that read `x`, among the steps from `from` on.
+    /// Adds products of one type that read `x`, among the steps from `from` on, but for those
+    /// `taken`.
     void find_products(const Tensor& x, std::size_t from, ColumnGroup& group,
-                       std::vector<std::size_t>& members) const {
+                       std::vector<std::size_t>& members,
+                       std::span<const std::size_t> taken = {}) const {
         std::size_t place = 0;
         for (std::size_t i = from; i < std::min(steps_.size(), from + gpu::kProductReach); ++i) {
             const Tensor* product = single(steps_[i], GGML_OP_MUL_MAT);
             if (product == nullptr || product->src[1] != &x || product->src[0] == &x) continue;
-            if (!is_column(*product)) continue;
+            if (!is_column(*product) || std::ranges::find(taken, i) != taken.end()) continue;
             if (group.count == 0) {
                 place = i;
             } else if (product->src[0]->type != group.products[0]->src[0]->type ||
@@ -187,9 +166,9 @@ private:
         }
         std::vector<std::size_t> members{at_, at_ + 1};
         find_products(*scale, at_ + 2, group, members);
+        if (group.count == 0 || members[2] != at_ + 2) return false;
         // The norm is taken again by every launch: all readers must be such launches.
-        if (group.count == 0 || !is_read_only_by(*scale, group.count)) return false;
-        if (members[2] != at_ + 2) return false;
+        if (!is_read_only_by(*scale, group.count)) return join_norm_and_other(group, members);
         if (const auto gate = find_gate(group, members)) {
             ColumnGroup gated = group;
             gated.gate = std::get<SingleNode>(steps_[*gate].work).node;
@@ -202,6 +181,24 @@ private:
             }
         }
         if (!is_safe(group)) return false;
+        return replace(at_ + 2, members, group), true;
+    }
+
+    /// The same with one more product, of another type, which is a launch by itself.
+    bool join_norm_and_other(const ColumnGroup& group, std::span<const std::size_t> members) {
+        ColumnGroup other{.norm = group.norm, .scale = group.scale};
+        std::vector<std::size_t> others;
+        find_products(*group.scale, at_ + 2, other, others, members);
+        if (other.count != 1 || !is_read_only_by(*group.scale, group.count + 1)) return false;
+        if (!is_safe(group) || !is_safe(other)) return false;
+        for (std::size_t i = at_ + 2; i < others[0]; ++i) {
+            for (const Tensor* node : steps_[i].nodes()) {
+                if (overlap(*node, group.activations()) || overlap(*node, group.norm_weights())) {
+                    return false;
+                }
+            }
+        }
+        steps_[others[0]].work = other;
         return replace(at_ + 2, members, group), true;
     }
 
@@ -283,41 +280,57 @@ private:
         return -1;
     }
 
-    /// ROPE and SET_ROWS of what the products right before them give.
+    /// The products of a step before this one that ROPE or SET_ROWS may follow; else null.
+    const ColumnGroup* products_before(std::size_t steps) const {
+        if (at_ < steps) return nullptr;
+        const auto* column = std::get_if<ColumnGroup>(&steps_[at_ - steps].work);
+        const bool fits = column != nullptr && column->gate == nullptr && column->sum == nullptr;
+        return fits ? column : nullptr;
+    }
+
+    /// Whether results of the group are apart from what the one after it touches. Both read
+    /// the same activations.
+    static bool may_follow(const ColumnGroup& later, const ColumnGroup& group) {
+        for (int i = 0; i < group.count; ++i) {
+            const Tensor& result = group.result(i);
+            if (!is_apart_from_inputs(result, later)) return false;
+            for (int k = 0; k < later.count; ++k) {
+                const Tensor& product = *later.products[static_cast<std::size_t>(k)];
+                if (overlap(result, later.result(k)) || overlap(result, *product.src[0])) {
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+
+    bool add_end(const RopeStore& member, ColumnGroup& group) const {
+        const int i = product_of(member, group);
+        if (i < 0) return false;
+        const auto number = static_cast<std::size_t>(i);
+        if (!end_objection(*group.products[number], member, device_).empty()) return false;
+        group.ends[number] = member;
+        return true;
+    }
+
+    /// ROPE and SET_ROWS of what the products right before them give, in one launch or two.
     void join_ends() {
-        if (at_ == 0) return;
-        const auto* column = std::get_if<ColumnGroup>(&steps_[at_ - 1].work);
-        if (column == nullptr || column->gate != nullptr || column->sum != nullptr) return;
+        const ColumnGroup* const last = products_before(1);
+        if (last == nullptr) return;
+        const ColumnGroup* const first = last->norm != nullptr ? products_before(2) : nullptr;
+        const bool are_two = first != nullptr && first->norm == last->norm;
         const auto& ropes = std::get<RopeStoreGroup>(steps_[at_].work);
-        ColumnGroup joined = *column;
+        std::array joined{*last, are_two ? *first : ColumnGroup{}};
         for (int n = 0; n < ropes.count; ++n) {
             const RopeStore& member = ropes.members[static_cast<std::size_t>(n)];
-            const int i = product_of(member, joined);
-            if (i < 0) return;
-            const auto number = static_cast<std::size_t>(i);
-            if (!end_objection(*joined.products[number], member, device_).empty()) return;
-            joined.ends[number] = member;
+            if (add_end(member, joined[0])) continue;
+            if (!are_two || !add_end(member, joined[1])) return;
         }
-        if (!is_safe(joined)) return;
+        if (!is_safe(joined[0])) return;
+        if (are_two && !(is_safe(joined[1]) && may_follow(joined[0], joined[1]))) return;
+        if (are_two) steps_[at_ - 2].work = joined[1];
         const std::array members{at_ - 1, at_};
-        replace(at_ - 1, members, joined);
-    }
-
-    /// Whether a node's memory is apart from all members'.
-    static bool is_apart(const Tensor& node, const RopeStoreGroup& group) {
-        for (int i = 0; i < group.count; ++i) {
-            const RopeStore& member = group.members[static_cast<std::size_t>(i)];
-            if (member.rope != nullptr && !are_apart(node, *member.rope)) return false;
-            if (member.store != nullptr && !are_apart(node, *member.store)) return false;
-        }
-        return true;
-    }
-
-    static bool add_rope(const Tensor& rope, RopeStoreGroup& group) {
-        if (group.count == static_cast<int>(group.members.size())) return false;
-        if (!rope_objection(rope).empty() || !is_apart(rope, group)) return false;
-        group.members[static_cast<std::size_t>(group.count++)] = {.rope = &rope};
-        return true;
+        replace(at_ - 1, members, joined[0]);
     }
 
     /// Joins the ROPE whose result it stores, or is a member of its own.
@@ -343,22 +356,6 @@ private:
         return true;
     }
 
-    /// Where the stored rows go is nothing that a member reads or writes.
-    static bool is_store_apart(const Tensor& store, const RopeStoreGroup& group, int own) {
-        for (int i = 0; i < group.count; ++i) {
-            const RopeStore& member = group.members[static_cast<std::size_t>(i)];
-            for (const Tensor* node : {member.rope, member.store}) {
-                if (node == nullptr) continue;
-                if (overlap(store, *node)) return false;
-                for (const Tensor* source : node->src) {
-                    if (source != nullptr && overlap(store, *source)) return false;
-                }
-                if (i != own && overlap(*store.src[1], *node)) return false;
-            }
-        }
-        return true;
-    }
-
     StepList steps_;
     const Graph& graph_;
     const DeviceFacts& device_;
@@ -366,12 +363,6 @@ private:
 };
 
 }  // namespace
-
-bool overlap(const Tensor& a, const Tensor& b) {
-    if (a.data == nullptr || b.data == nullptr) return gpu::root_of(&a) == gpu::root_of(&b);
-    const Bytes x = bytes_of(a), y = bytes_of(b);
-    return x.begin < y.end && y.begin < x.end;
-}
 
 void fuse(std::vector<Step>& steps, const Graph& graph, const DeviceFacts& device) {
     if (graph.use_counts != nullptr) Fuser(steps, graph, device).run();

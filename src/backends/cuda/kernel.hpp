@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "backends/cuda/kernels/products/passed_column.hpp"
 #include "core/tensor.hpp"
 #include "ops/objections.hpp"
 
@@ -42,6 +43,9 @@ struct Launch {
     bool is_chained = false;      ///< the kernel before is of the same graph: see chain.cuh
     bool reads_ahead = false;     ///< weights may be read before the kernels before have finished
     unsigned* tickets = nullptr;  ///< kTickets zeros, which a kernel leaves as such; null: none
+    PassedColumn taken = {};      ///< the activations, as the launch before left them
+    PassedColumn left = {};       ///< where the result goes besides, coded,
+    const Tensor* left_weights = nullptr;  ///< times the weights of the norm that follows
 };
 
 inline constexpr int kTickets = 1024;

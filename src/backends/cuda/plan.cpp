@@ -7,6 +7,7 @@
 #include "backends/cuda/kernel_list.hpp"
 #include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/memory.hpp"
+#include "backends/cuda/passed_columns.hpp"
 #include "backends/cuda/product_fusion.hpp"
 #include "core/graph.hpp"
 #include "ggml/op_list.h"
@@ -246,6 +247,7 @@ Result<Plan> Plan::make(const Board& board, ggml_cgraph& graph, Memory memory) {
         fuse_products(plan.steps, graph, board.facts);
     }
     allow_reading_ahead(plan.steps);
+    if (board.options.is_fusing) pass_columns(plan.steps);
     return plan;
 }
 

@@ -38,6 +38,14 @@ struct Step {
     std::variant<SingleNode, ColumnGroup, RopeStoreGroup, ProductGroup> work;
     bool reads_ahead = false;  ///< its weights are written by no kernel of the graph
 
+    static constexpr int kNowhere = -1;
+    struct Left {
+        int half = kNowhere;              ///< of the room for columns that are passed on
+        const Tensor* weights = nullptr;  ///< of the norm that follows
+    };
+    int takes = kNowhere;  ///< half where the launch before has left its activations, coded
+    Left leaves;           ///< where it leaves its result for the launch that follows
+
     const char* name() const;
     StepNodes nodes() const;
 

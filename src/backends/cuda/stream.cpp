@@ -45,14 +45,14 @@ Result<std::unique_ptr<CudaStream>> CudaStream::make(const Board& board) {
     StreamHandle stream(made);
     HEDDLE_TRY_ASSIGN(Faults faults, Faults::make(board));
     void* memory = nullptr;
-    constexpr std::size_t kSize = kTickets * sizeof(unsigned);
+    constexpr std::size_t kSize = kTickets * sizeof(unsigned) + PassedColumn::kRoom;
     HEDDLE_TRY(check(take([&] { return cudaMalloc(&memory, kSize); }), "allocating ", kSize,
                      " bytes on ", board.name));
-    DeviceMemory tickets(memory);
+    DeviceMemory workplace(memory);
     HEDDLE_TRY(check(order([&] { return cudaMemset(memory, 0, kSize); }), "filling memory of ",
                      board.name));
     return std::unique_ptr<CudaStream>(
-        new CudaStream(board, std::move(stream), std::move(faults), std::move(tickets)));
+        new CudaStream(board, std::move(stream), std::move(faults), std::move(workplace)));
 }
 
 CudaStream::~CudaStream() {
@@ -67,13 +67,20 @@ Result<> CudaStream::enqueue(const Plan& plan, std::byte* room) const {
                   .scratch = room,
                   .device = board_.facts,
                   .faults = faults_.sink(),
-                  .tickets = static_cast<unsigned*>(tickets_.get())};
+                  .tickets = static_cast<unsigned*>(workplace_.get())};
+    auto* const columns = reinterpret_cast<std::byte*>(launch.tickets + kTickets);
+    const auto column = [&](int half) {
+        return half != Step::kNowhere ? PassedColumn::in(columns, half) : PassedColumn{};
+    };
     bool was_wide = false;
     for (const Step& step : plan.steps) {
         // Beside small kernels blocks would pile up on the multiprocessors that those leave free.
         const bool is_wide = step.is_wide(board_.facts);
         launch.is_chained = was_wide && is_wide;
         launch.reads_ahead = step.reads_ahead;
+        launch.taken = column(step.takes);
+        launch.left = column(step.leaves.half);
+        launch.left_weights = step.leaves.weights;
         was_wide = is_wide;
         const auto start = [&] {
             step.launch(launch);

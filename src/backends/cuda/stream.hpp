@@ -64,12 +64,12 @@ public:
     Result<> wait(const CudaEvent& event);
 
 private:
-    CudaStream(const Board& board, StreamHandle stream, Faults faults, DeviceMemory tickets)
+    CudaStream(const Board& board, StreamHandle stream, Faults faults, DeviceMemory workplace)
         : board_(board),
           stream_(std::move(stream)),
           scratch_(board),
           faults_(std::move(faults)),
-          tickets_(std::move(tickets)) {}
+          workplace_(std::move(workplace)) {}
     Result<> enqueue(const Plan& plan, std::byte* room) const;
     Result<> enqueue_traced(const Plan& plan, ggml_cgraph& graph, std::byte* room);
     Result<std::byte*> take_scratch(std::size_t size);
@@ -84,8 +84,10 @@ private:
     Replay replay_;
     std::unique_ptr<Trace> trace_;  ///< null: nothing is noted
     Faults faults_;
-    DeviceMemory tickets_;  ///< by which blocks of a kernel know that they are the last
-    CudaEvent copied_;      ///< after the last copy out of this stream's device
+    /// Tickets, by which blocks of a kernel know that they are the last; behind them columns on
+    /// their way from launch to launch.
+    DeviceMemory workplace_;
+    CudaEvent copied_;  ///< after the last copy out of this stream's device
 };
 
 }  // namespace heddle::cuda

@@ -38,6 +38,14 @@ __device__ __forceinline__ void chain_join() {
     chain_trigger();
 }
 
+/// A block without work stays until the next kernel's block has come, which would be two otherwise.
+__device__ __forceinline__ void keep_place() {
+    chain_wait();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    __nanosleep(2500);
+#endif
+}
+
 /// Launches `kernel`, which calls `chain_wait`.
 ///
 /// Kernels that divide a multiprocessor's memory differently do not run on it together: all of a

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/board.hpp"
+#include "backends/cuda/kernels/groups_test_support.hpp"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
 #include "core/half.hpp"
 #include "ggml/op_list.h"
@@ -27,147 +27,6 @@
 
 namespace heddle::cuda {
 namespace {
-
-using Doubles = std::vector<double>;
-
-std::mt19937 g_random(1);
-int g_cases = 0, g_failures = 0;
-
-void check(cudaError_t error, const char* what) {
-    if (error == cudaSuccess) return;
-    std::printf("%s: %s\n", what, cudaGetErrorString(error));
-    std::exit(2);
-}
-
-/// Random numbers, rounded to the type.
-void fill_floats(Type type, std::vector<float>& values, std::vector<std::uint8_t>& bytes) {
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = uniform(g_random);
-        if (type == GGML_TYPE_F32) {
-            std::memcpy(&bytes[4 * i], &values[i], 4);
-            continue;
-        }
-        const bool is_half = type == GGML_TYPE_F16;
-        const std::uint16_t bits = is_half ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
-        values[i] = is_half ? f16_to_f32(bits) : bf16_to_f32(bits);
-        std::memcpy(&bytes[2 * i], &bits, 2);
-    }
-}
-
-/// A few blocks of a type, which rows are put together from: encoding takes long.
-std::vector<std::uint8_t> block_pool(Type type) {
-    constexpr std::int64_t kBlocks = 16;
-    const std::int64_t n = kBlocks * block_size(type);
-    std::vector<float> values(static_cast<std::size_t>(n)), ones(values.size(), 1.0F);
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    for (float& v : values) v = uniform(g_random);
-    std::vector<std::uint8_t> pool(row_size(type, n));
-    if (!quant::encode_rows(type, values.data(), pool.data(), 1, n, ones.data())) {
-        std::printf("no encoder for %s\n", type_info(type).name);
-        std::exit(2);
-    }
-    return pool;
-}
-
-/// Tensors of one case and their memory.
-class Workshop {
-public:
-    ~Workshop() {
-        for (void* memory : memory_) cudaFree(memory);
-    }
-
-    Tensor& tensor(Type type, std::int64_t n0, std::int64_t n1 = 1, std::int64_t n2 = 1) {
-        Tensor& t = tensors_.emplace_back();
-        t.type = type;
-        t.ne[0] = n0, t.ne[1] = n1, t.ne[2] = n2, t.ne[3] = 1;
-        t.nb[0] = size_of(type);
-        t.nb[1] = row_size(type, n0);
-        t.nb[2] = t.nb[1] * static_cast<std::size_t>(n1);
-        t.nb[3] = t.nb[2] * static_cast<std::size_t>(n2);
-        void* memory = nullptr;
-        check(cudaMalloc(&memory, t.nb[3] + 256), "cudaMalloc");
-        check(cudaMemset(memory, 0xff, t.nb[3] + 256), "cudaMemset");
-        memory_.push_back(memory);
-        t.data = memory;
-        return t;
-    }
-
-    /// With random contents, and what they are as numbers.
-    Tensor& random(Type type, std::int64_t n0, std::int64_t n1, std::vector<float>& values) {
-        Tensor& t = tensor(type, n0, n1);
-        values.resize(static_cast<std::size_t>(n0 * n1));
-        std::vector<std::uint8_t> bytes(t.nb[3]);
-        if (block_size(type) == 1) {
-            fill_floats(type, values, bytes);
-        } else {
-            const auto pool = block_pool(type);
-            const std::size_t block = size_of(type), count = pool.size() / block;
-            for (std::size_t at = 0; at < bytes.size(); at += block)
-                std::memcpy(&bytes[at], &pool[g_random() % count * block], block);
-            for (std::int64_t r = 0; r < n1; ++r)
-                quant::codec_of(type)->decode(&bytes[static_cast<std::size_t>(r) * t.nb[1]],
-                                              values.data() + r * n0, n0);
-        }
-        upload(t, bytes.data());
-        return t;
-    }
-
-    static void upload(Tensor& t, const void* bytes) {
-        check(cudaMemcpy(t.data, bytes, t.nb[3], cudaMemcpyHostToDevice), "up");
-    }
-
-    /// A node of an op over sources.
-    Tensor& node(Op op, Type type, std::initializer_list<Tensor*> sources, std::int64_t n0,
-                 std::int64_t n1 = 1) {
-        Tensor& t = tensor(type, n0, n1);
-        t.op = op;
-        int i = 0;
-        for (Tensor* source : sources) t.src[i++] = source;
-        return t;
-    }
-
-private:
-    std::deque<Tensor> tensors_;
-    std::vector<void*> memory_;
-};
-
-template <class Params>
-void set_params_of(Tensor& node, const Params& params) {
-    std::memcpy(node.op_params, &params, sizeof params);
-}
-
-std::vector<float> read(const Tensor& t) {
-    std::vector<std::uint8_t> bytes(t.nb[3]);
-    check(cudaMemcpy(bytes.data(), t.data, bytes.size(), cudaMemcpyDeviceToHost), "down");
-    std::vector<float> values(static_cast<std::size_t>(element_count(t)));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        if (t.type == GGML_TYPE_F32) {
-            std::memcpy(&values[i], &bytes[4 * i], 4);
-        } else {
-            std::uint16_t half = 0;
-            std::memcpy(&half, &bytes[2 * i], 2);
-            values[i] = f16_to_f32(half);
-        }
-    }
-    return values;
-}
-
-Doubles product(const std::vector<float>& w, const Doubles& x) {
-    Doubles y(w.size() / x.size());
-    for (std::size_t r = 0; r < y.size(); ++r)
-        for (std::size_t k = 0; k < x.size(); ++k) y[r] += double{w[r * x.size() + k]} * x[k];
-    return y;
-}
-
-Doubles normed(const std::vector<float>& x, const std::vector<float>& weights) {
-    double squares = 0;
-    for (const float v : x) squares += double{v} * v;
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-5);
-    Doubles y(x.size());
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = x[i] * scale * weights[i];
-    return y;
-}
 
 constexpr std::int64_t kHead = 32;
 constexpr std::int32_t kPosition = 7;
@@ -196,7 +55,7 @@ struct Expected {
 /// The launch, twice; results near enough, and the same.
 void run(const ColumnGroup& group, const std::vector<Expected>& expected, double limit,
          const std::string& words) {
-    static const DeviceFacts device = survey_devices({}).boards.at(0).facts;
+    const DeviceFacts& device = device_facts();
     ++g_cases;
     const auto fail = [&](const std::string& what) {
         ++g_failures;
@@ -339,6 +198,8 @@ void run_type(Type type) {
     if (type == GGML_TYPE_F16) run_sum(type, 14336, 9601, limit);  // more than sums wait for
     run_attention_input(type, 1024, true, limit);
     run_attention_input(type, 4096, false, limit);
+    run_passed(type, 256, 1536, 2560, limit);  // fewer units than multiprocessors
+    run_passed(type, 256, 512, 8704, limit);   // more than whole units
 }
 
 }  // namespace

@@ -92,6 +92,11 @@ __device__ __forceinline__ void fence_for_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// Makes what other kernels wrote to global memory visible to this thread's bulk copies.
+__device__ __forceinline__ void fence_for_async_global() {
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 /// As below, with a number that is known.
 template <int kId>
 __device__ __forceinline__ void named_barrier(int threads) {

@@ -64,6 +64,18 @@ bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& de
     return attention_blocks(a, share.rows) <= device.multiprocessors;
 }
 
+bool can_pass(const Tensor& node, const Kernel& kernel) {
+    if (kernel.launch != kAttentionToken.launch) return false;
+    const DeviceFacts none{};
+    const AttentionArguments a = attention_arguments(node, kTokenShare, none, nullptr);
+    // Eight lanes of a whole warp code 32 elements of a head.
+    const bool are_whole = a.rows() * a.value_size % 128 == 0;
+    for (const Tensor* t : {node.src[0], node.src[1], node.src[2]})
+        if (reinterpret_cast<std::uintptr_t>(t->data) % 16 != 0) return false;
+    return a.queries == 1 && a.sequences == 1 && a.groups <= kTickets && are_whole &&
+           (a.value_size == 64 || a.value_size == 128) && a.key_size <= a.value_size;
+}
+
 std::size_t partial_bytes(const AttentionArguments& a) {
     if (a.splits == 1) return 0;
     return static_cast<std::size_t>(a.sequences * a.queries * a.heads * a.splits *

@@ -30,6 +30,8 @@ struct AttentionArguments {
     std::int64_t share;  ///< keys of a split
     float* partial;      ///< with several splits: see `partial_floats`
 
+    std::uint8_t* codes;  ///< where the result goes besides, as an `Int8Column`; null: nowhere
+
     __host__ __device__ std::int64_t rows() const { return queries * group_heads; }
 };
 
@@ -61,6 +63,9 @@ std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile);
 
 /// Whether one of these two runs the node with at most one block on every multiprocessor.
 bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device);
+
+/// Whether the kernel can leave its result coded for the launch that follows.
+bool can_pass(const Tensor& node, const Kernel& kernel);
 
 /// Joins the splits of every row, in order.
 void merge_splits(const AttentionArguments& a, const Launch& launch);

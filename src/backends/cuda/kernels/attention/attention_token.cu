@@ -78,8 +78,13 @@ __device__ void finish_block(const AttentionArguments& a, const AttentionTile& p
         const AttentionRow row(a, place.group, r);
         const std::int64_t number = row.number(a, place.sequence);
         if (a.splits == 1) {
-            all.store(a.y + number * a.value_size + d,
-                      finish_row(all.largest, all.total, a.sinks, row.head));
+            const float factor = finish_row(all.largest, all.total, a.sinks, row.head);
+            if (a.codes != nullptr)
+                pass_four({all.sum.x * factor, all.sum.y * factor, all.sum.z * factor,
+                           all.sum.w * factor},
+                          a.heads * a.value_size, static_cast<int>(number) * a.value_size + d,
+                          a.codes);
+            all.store(a.y + number * a.value_size + d, factor);
             continue;
         }
         float* to = a.partial + (number * a.splits + place.split) * partial_floats(a.value_size);
@@ -100,12 +105,6 @@ __device__ void prefetch_keys(const AttentionArguments& a, const TokenRows& rows
         lane < kKeys ? rows.keys + key * a.k.stride1 : rows.values + key * a.v.stride1;
     const int bytes = 2 * (lane < kKeys ? a.key_size : a.value_size);
     for (int i = 0; i < bytes; i += kLine) prefetch_to_l2(at + i);
-}
-
-/// A block without work stays until the next kernel's block has come, which would be two otherwise.
-__device__ void keep_place() {
-    chain_wait();
-    __nanosleep(2500);
 }
 
 template <int kSize>
@@ -182,8 +181,8 @@ void launch_token(const Tensor& node, const Launch& launch) {
     for (const Tensor* t : {node.src[0], node.src[1], node.src[2]})
         if (reinterpret_cast<std::uintptr_t>(t->data) % 16 != 0)
             return launch_unsplit(node, launch);
-    const AttentionArguments a =
-        attention_arguments(node, kTokenShare, launch.device, launch.scratch);
+    AttentionArguments a = attention_arguments(node, kTokenShare, launch.device, launch.scratch);
+    a.codes = launch.left.codes;
     unsigned* const tickets = a.groups * a.sequences <= kTickets ? launch.tickets : nullptr;
     if (a.key_size <= 64 && a.value_size <= 64) {
         launch_size<64>(a, tickets, launch);

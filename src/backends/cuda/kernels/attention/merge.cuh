@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backends/cuda/kernels/attention/attention.cuh"
+#include "backends/cuda/kernels/products/int8_column.cuh"
 
 /// Joining the splits of a tile's rows by the block that finishes last.
 namespace heddle::cuda {
@@ -99,6 +100,9 @@ __device__ inline void merge_group(const AttentionArguments& a, const AttentionT
                 sum.z += values[s].z * weight, sum.w += values[s].w * weight;
             }
         }
+        if (a.codes != nullptr)
+            pass_four(sum, a.heads * a.value_size,
+                      static_cast<int>(number) * a.value_size + 4 * where.remainder, a.codes);
         if (base + static_cast<int>(threadIdx.x) >= quads) continue;
         float* const to = a.y + number * a.value_size + 4 * where.remainder;
         to[0] = sum.x, to[1] = sum.y, to[2] = sum.z, to[3] = sum.w;

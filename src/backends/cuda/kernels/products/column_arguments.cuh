@@ -2,7 +2,9 @@
 
 #include "backends/cuda/kernels/elementwise/glu_functions.cuh"
 #include "backends/cuda/kernels/faults.cuh"
+#include "backends/cuda/kernels/products/int8_column.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "backends/cuda/kernels/products/passed_column.hpp"
 #include "backends/cuda/kernels/rows/rope.cuh"
 
 /// What `gemv_column` is told: matrices whose rows are multiplied with a column, and what becomes
@@ -11,6 +13,19 @@ namespace heddle::cuda {
 
 inline constexpr int kColumnWarps = 14, kColumnThreads = 32 * kColumnWarps;
 inline constexpr int kMostMatrices = 3;
+
+/// Units of a gate's results that are coded: as many for each multiprocessor, or all there are.
+inline std::int64_t passed_units(std::int64_t results, const DeviceFacts& device) {
+    const std::int64_t units = results / kPassedUnit, blocks = device.multiprocessors;
+    return units < blocks ? units : units / blocks * blocks;
+}
+
+/// Elements of a column that can be taken as codes, in whole blocks. Without a norm it may be
+/// that of a gate.
+inline std::int64_t passed_depth(std::int64_t depth, bool is_normed, const DeviceFacts& device) {
+    const std::int64_t coded = is_normed ? depth : passed_units(depth, device) * kPassedUnit;
+    return coded / Int8Column::kBlock * Int8Column::kBlock;
+}
 
 /// Where the product of a matrix goes.
 struct ColumnEnd {
@@ -40,8 +55,15 @@ struct ColumnArguments {
     int count;
     int depth;
     float inverse_depth;
-    int share, longer;  ///< pairs of a block, and how many blocks have one more
+    int share, longer;  ///< units of a block, and how many blocks have one more
+    int unit;           ///< pairs that one block has to have all of
+    int rest_first;     ///< from this pair on they are in no unit: each block has a share of them,
+    int rest_share, rest_longer;  ///< so many, and how many blocks have one more
     const float* x;
+    PassedColumn taken;        ///< x times the weights of the norm, if it is there already:
+    int taken_depth;           ///< so many elements, a multiple of 256
+    PassedColumn left;         ///< where the result goes besides,
+    const float* left_weight;  ///< times the weights of the norm that follows; null: none does
     const float* norm_weight;  ///< of RMS_NORM, which x goes through first; null: it does not
     float eps;
     bool is_gated;     ///< the result, of matrix 0, is the gated unit of rows of matrices 0 and 1
@@ -87,10 +109,20 @@ struct RowPair {
     }
 };
 
-/// Pairs of block number `block` begin here.
-__device__ __forceinline__ int first_pair(const ColumnArguments& a, int block) {
-    return block * a.share + min(block, a.longer);
-}
+/// The pairs of a block, by their number in it: whole units, then its share of what those leave.
+struct BlockPairs {
+    int first, whole, rest, count;
+
+    __device__ explicit BlockPairs(const ColumnArguments& a) {
+        const int block = static_cast<int>(blockIdx.x);
+        first = (block * a.share + min(block, a.longer)) * a.unit;
+        whole = (a.share + (block < a.longer ? 1 : 0)) * a.unit;
+        rest = a.rest_first + block * a.rest_share + min(block, a.rest_longer);
+        count = whole + a.rest_share + (block < a.rest_longer ? 1 : 0);
+    }
+    /// Among all pairs.
+    __device__ int at(int i) const { return i < whole ? first + i : rest + i - whole; }
+};
 
 __host__ __device__ inline int row_pairs(const ColumnArguments& a) {
     if (a.is_gated) return a.matrices[0].rows;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "backends/cuda/kernels/products/column_arguments.cuh"
+#include "backends/cuda/kernels/products/int8_column.cuh"
+#include "backends/cuda/kernels/ptx.cuh"
 
 /// The activations on their way from global memory to the registers of `gemv_column`.
 ///
@@ -51,7 +53,7 @@ struct NormWeights {
     float first[kBatches][8];
 
     __device__ explicit NormWeights(const ColumnArguments& a) {
-        if (a.norm_weight == nullptr || !a.reads_ahead) return;
+        if (a.norm_weight == nullptr || !a.reads_ahead || a.taken.codes != nullptr) return;
 #pragma unroll
         for (int b = 0; b < kBatches; ++b)
             load_eight(a.norm_weight, 8 * static_cast<int>(threadIdx.x) + b * kStep, a.depth,
@@ -169,11 +171,52 @@ __device__ float stage_floats(const ColumnArguments& a, const NormWeights<Dot>& 
     return 1 / kLess;
 }
 
+/// The same of a column that the kernel before has left: one thread copies it. What is in none of
+/// its units is coded here.
+template <class Dot>
+__device__ __forceinline__ float take_column(const ColumnArguments& a, std::uint8_t* column,
+                                             std::uint64_t* is_there) {
+    const int taken = a.taken_depth, depth = a.depth;
+    if (threadIdx.x == 0) {
+        const auto codes = static_cast<unsigned>(Int8Column::byte_at(taken));
+        const auto scales = static_cast<unsigned>(taken / 8);  // bytes; as many of sums
+        fence_for_async_global();
+        barrier_arrive_expecting(is_there, codes + 2 * scales);
+        bulk_copy(column, a.taken.codes, codes, is_there);
+        for (const std::int64_t at : {Int8Column::scale_at(depth, 0), Int8Column::sum_at(depth, 0)})
+            bulk_copy(column + at, a.taken.codes + at, scales, is_there);
+    }
+    float factor = 1;
+    if (a.norm_weight != nullptr) {
+        float sum = 0;
+        for (int i = threadIdx.x % 32 * 4; i < depth / kPassedUnit; i += 128) {
+            const float4 four = __ldcg(reinterpret_cast<const float4*>(a.taken.squares + i));
+            sum += (four.x + four.y) + (four.z + four.w);
+        }
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        factor = __frsqrt_rn(sum * a.inverse_depth + a.eps);
+    }
+    if (taken < depth) {
+        for (int k = taken + 8 * static_cast<int>(threadIdx.x); k < depth;
+             k += 8 * kColumnThreads) {  // whole warps: 256 divides both
+            float v[8];
+            load_eight(a.x, k, depth, v);
+            Dot::stage8(v, depth, k, column);
+        }
+        __syncthreads();
+    }
+    barrier_wait(is_there, 0);
+    return factor;
+}
+
+/// `is_there` is a barrier of one arrival, which all threads know.
 template <class Dot>
 __device__ __forceinline__ float stage_column(const ColumnArguments& a,
                                               const NormWeights<Dot>& weights, std::uint8_t* column,
-                                              float* parts) {
+                                              float* parts, std::uint64_t* is_there) {
     if constexpr (Dot::kHasCodes) {
+        if (a.taken.codes != nullptr) return take_column<Dot>(a, column, is_there);
         return stage_codes<Dot>(a, weights, column, parts);
     } else {
         return stage_floats<Dot>(a, weights, column, parts);

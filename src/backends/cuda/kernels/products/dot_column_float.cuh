@@ -63,23 +63,37 @@ struct ColumnFloatDot {
     }
     __device__ static void finish(Acts&, float) {}
 
-    /// Two numbers of a word, or the first one and nothing.
-    __device__ static float2 unpack(std::uint32_t w) {
-        if constexpr (kType == GGML_TYPE_F32) return {__uint_as_float(w), 0};
-        if constexpr (kType == GGML_TYPE_F16)
-            return __half22float2(*reinterpret_cast<const __half2*>(&w));
-        return {__uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u)};
-    }
-    __device__ static float dot(const Packed& p, const Acts& x, int) {
-        const std::uint32_t weights[4] = {p.x, p.y, p.z, p.w}, acts[4] = {x.x, x.y, x.z, x.w};
-        float even = 0, odd = 0;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float2 a = unpack(weights[i]), b = unpack(acts[i]);
-            even += a.x * b.x;
-            if constexpr (kElement == 2) odd += a.y * b.y;
-        }
+    __device__ static float dot(const Packed& p, const Acts& x, int) {  // of F32 alone
+        float even = __uint_as_float(p.x) * __uint_as_float(x.x);
+        float odd = __uint_as_float(p.y) * __uint_as_float(x.y);
+        even += __uint_as_float(p.z) * __uint_as_float(x.z);
+        odd += __uint_as_float(p.w) * __uint_as_float(x.w);
         return even + odd;
+    }
+
+    /// Two rows at once, on tensor cores. A lane's weights are operand rows g and g + 8, where g is
+    /// the lane's group of four, and its activations are column g: what is wanted stands on the two
+    /// diagonals of the result, the rest is thrown away.
+    static constexpr bool kTakesPairs = kElement == 2;
+    using Sums = float[4];
+
+    __device__ static void add_pair(const Packed& first, const Packed& second, const Acts& x,
+                                    Sums& sums) {
+        const std::uint32_t low[4] = {first.x, second.x, first.y, second.y};
+        const std::uint32_t high[4] = {first.z, second.z, first.w, second.w};
+        if constexpr (kType == GGML_TYPE_F16) {
+            multiply_halves(sums, low, x.x, x.y);
+            multiply_halves(sums, high, x.z, x.w);
+        } else {
+            multiply_bfloats(sums, low, x.x, x.y);
+            multiply_bfloats(sums, high, x.z, x.w);
+        }
+    }
+    /// The lane's part of the sum of the first or the second row.
+    __device__ static float part(const Sums& sums, int row, int lane) {
+        const int group = lane / 4;
+        const float value = group % 2 == 0 ? sums[2 * row] : sums[2 * row + 1];
+        return lane % 4 == group / 2 ? value : 0.0f;
     }
 };
 

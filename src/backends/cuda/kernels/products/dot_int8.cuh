@@ -3,34 +3,10 @@
 #include "backends/cuda/formats/all.cuh"
 #include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/gemv_ring.cuh"
+#include "backends/cuda/kernels/products/int8_column.cuh"
 
 /// Dot products of quantised weights and activations of eight bits, for `gemv_ring`.
-///
-/// A column of activations has, for every 32 elements, a float scale and two 16-bit sums of its
-/// halves, which serve offsets and minima:
-///     bytes    288 for each 256 elements; the 32 spare ones keep lanes on different banks
-///     scales   a float for each 32
-///     sums     two int16 for each 32, or what Q8_1 keeps of the sum, a float
 namespace heddle::cuda {
-
-/// Where the parts of a column lie.
-struct Int8Column {
-    static constexpr int kBlock = 256, kBlockBytes = 288, kBytes = 352;  ///< of everything
-
-    HEDDLE_HD static std::int64_t blocks(std::int64_t depth) {
-        return (depth + kBlock - 1) / kBlock;
-    }
-    HEDDLE_HD static std::int64_t bytes(std::int64_t depth) { return blocks(depth) * kBytes; }
-    HEDDLE_HD static std::int64_t byte_at(std::int64_t k) {
-        return k / kBlock * kBlockBytes + k % kBlock;
-    }
-    HEDDLE_HD static std::int64_t scale_at(std::int64_t depth, std::int64_t k) {
-        return blocks(depth) * kBlockBytes + k / 32 * 4;
-    }
-    HEDDLE_HD static std::int64_t sum_at(std::int64_t depth, std::int64_t k) {
-        return blocks(depth) * (kBlockBytes + 32) + k / 32 * 4;
-    }
-};
 
 // ---- words in shared memory --------------------------------------------------------------------
 
@@ -60,6 +36,14 @@ __device__ __forceinline__ int dp4(std::uint32_t a, std::uint32_t b, int sum) {
 __device__ __forceinline__ int dp4_unsigned(std::uint32_t a, std::uint32_t b, int sum) {
     int result;
     asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
+}
+/// Four bytes of two words, which the nibbles of the selector choose; if the highest bit of one is
+/// set, the byte's sign instead, eight times.
+__device__ __forceinline__ std::uint32_t bytes_or_signs(std::uint32_t low, std::uint32_t high,
+                                                        std::uint32_t selector) {
+    std::uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
     return result;
 }
 __device__ __forceinline__ int signed_byte(std::uint32_t w, int i) {
@@ -157,33 +141,16 @@ struct Int8Activations {
         for (int i = 0; i < 8; ++i) bits = max(bits, magnitude_bits(x[i]));
         bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 1));
         bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, 2));
-        const float d = scale_of(bits), inverse = d > 0x1p-120f ? __frcp_rn(d) : 0.0f;
-        // The lowest byte of a number this large is what was added to it, rounded.
-        constexpr float kRound = 12582912.0f;
-        std::uint32_t words[2];
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            std::uint32_t v[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) v[i] = __float_as_uint(fmaf(x[4 * h + i], inverse, kRound));
-            words[h] = __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2], v[3], 0x0040),
-                                   0x5410);
-        }
+        const QuickScale scale(bits);
+        const std::uint32_t words[2] = {scale.word(x[0], x[1], x[2], x[3]),
+                                        scale.word(x[4], x[5], x[6], x[7])};
         int sum = dp4(words[0], 0x01010101u, dp4(words[1], 0x01010101u, 0));
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         const int upper = __shfl_xor_sync(0xffffffffu, sum, 2);
         *reinterpret_cast<uint2*>(to + Int8Column::byte_at(k)) = {words[0], words[1]};
         if (k % 32 != 0) return;
-        *reinterpret_cast<float*>(to + Int8Column::scale_at(depth, k)) = d;
+        *reinterpret_cast<float*>(to + Int8Column::scale_at(depth, k)) = scale.d;
         *reinterpret_cast<int*>(to + Int8Column::sum_at(depth, k)) = (sum & 0xffff) | upper << 16;
-    }
-
-    /// A 127th, rounded once; NaN if the largest magnitude is not finite.
-    __device__ static float scale_of(std::uint32_t largest) {
-        constexpr float kPart = 1.0f / 127.0f;
-        const float x = __uint_as_float(largest < 0x7f800000u ? largest : 0x7fc00000u);
-        const float near = x * kPart;
-        return fmaf(fmaf(-127.0f, near, x), kPart, near);
     }
 
     /// What `stage8` left, times `factor`, as products use it.
@@ -285,11 +252,12 @@ struct BlocksOf32 : Int8Activations<kOperand> {
     }
 };
 
-/// Formats of 256 elements: eight lanes to a block. A warp takes four blocks in a step.
-template <class F, int kAlign, int kStepCount>
+/// Formats of 256 elements, of which a warp takes four or eight blocks in a step.
+template <class F, int kAlign, int kStepCount, int kBlocks = 4>
 struct BlocksOf256 : Int8Activations<DotOperand::q8_f32> {
     static constexpr int kAlignment = kAlign, kSteps = kStepCount;
-    static constexpr int kPieceWeights = kSteps * 1024, kPieceBytes = kSteps * 4 * F::block_bytes;
+    static constexpr int kPieceWeights = kSteps * kBlocks * 256;
+    static constexpr int kPieceBytes = kSteps * kBlocks * F::block_bytes;
     static constexpr int kDepthUnit = 256;
     static_assert(kPieceBytes % 16 == 0);
 

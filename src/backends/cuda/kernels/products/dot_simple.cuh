@@ -46,25 +46,45 @@ __device__ __forceinline__ int dot_five_bits(const std::uint32_t (&q)[4], std::u
     return sum;
 }
 
-/// Sum of four words of codes, whose levels are in a table of sixteen signed bytes, times 32
-/// activations that are interleaved as the codes are.
-__device__ __forceinline__ int dot_levels(const std::uint32_t (&q)[4],
-                                          const std::uint32_t (&table)[4],
+/// A table of sixteen signed bytes in four words, as `dot_levels` takes it. A permutation looks up
+/// three bits; the fourth one makes it give the sign of the level instead, 0 or -1. So either half
+/// is asked, the upper one with that bit inverted, and both answers are added up: the level one of
+/// them gives, and what the sign of the other one adds is taken off the level beforehand.
+struct LevelHalves {
+    std::uint32_t w[4];
+
+    /// Byte i of the other half, if it is not less than 0: nothing; else the level is one more.
+    __host__ __device__ static constexpr std::uint32_t corrected(std::uint32_t levels,
+                                                                 std::uint32_t others) {
+        std::uint32_t result = 0;
+        for (int i = 0; i < 32; i += 8) {
+            const std::uint32_t more = (others >> i & 0x80u) != 0 ? 1 : 0;
+            result |= ((levels >> i & 255u) + more & 255u) << i;
+        }
+        return result;
+    }
+    __host__ __device__ constexpr LevelHalves(std::uint32_t w0, std::uint32_t w1, std::uint32_t w2,
+                                              std::uint32_t w3)
+        : w{corrected(w0, w2), corrected(w1, w3), corrected(w2, w0), corrected(w3, w1)} {}
+};
+__host__ __device__ constexpr LevelHalves nonlinear_halves() {
+    return {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
+}
+
+/// Sum of four words of codes, whose levels are in a table, times 32 activations that are
+/// interleaved as the codes are.
+__device__ __forceinline__ int dot_levels(const std::uint32_t (&q)[4], LevelHalves table,
                                           const std::uint32_t (&x)[8]) {
-    int sum = 0;
+    int low = 0, high = 0;
 #pragma unroll
     for (int t = 0; t < 4; ++t) {
-        // Three bits choose among eight levels, twice; the fourth chooses between the two.
-        const std::uint32_t index = q[t] & 0x77777777u;
-        const std::uint32_t half = (q[t] >> 1 & 0x44444444u) | 0x32103210u;
-        const auto four = [&](std::uint32_t which, std::uint32_t of_two) {
-            return __byte_perm(__byte_perm(table[0], table[1], which),
-                               __byte_perm(table[2], table[3], which), of_two);
-        };
-        sum = dp4(four(index, half), x[2 * t], sum);
-        sum = dp4(four(index >> 16, half >> 16), x[2 * t + 1], sum);
+        const std::uint32_t upper = q[t] ^ 0x88888888u;
+        low = dp4(bytes_or_signs(table.w[0], table.w[1], q[t]), x[2 * t], low);
+        high = dp4(bytes_or_signs(table.w[2], table.w[3], upper), x[2 * t], high);
+        low = dp4(bytes_or_signs(table.w[0], table.w[1], q[t] >> 16), x[2 * t + 1], low);
+        high = dp4(bytes_or_signs(table.w[2], table.w[3], upper >> 16), x[2 * t + 1], high);
     }
-    return sum;
+    return low + high;
 }
 
 /// Four words of codes of the first block of a pair, which begin in the middle of word `first`, and
@@ -97,14 +117,13 @@ struct Dot<GGML_TYPE_IQ4_NL> : BlocksOf32<Format<GGML_TYPE_IQ4_NL>, 2, 9, 2> {
         return Acts::load_interleaved(column, depth, k);
     }
     __device__ static float dot(const Packed& p, const Acts& a, int) {
-        constexpr std::uint32_t kTable[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
         std::uint32_t first[4], second[4];
         shifted(p.w, 16, first);
         whole(p.w + 5, second);
         return low_half(p.w[0]) * a.scale[0] *
-                   static_cast<float>(dot_levels(first, kTable, a.x[0])) +
+                   static_cast<float>(dot_levels(first, nonlinear_halves(), a.x[0])) +
                high_half(p.w[4]) * a.scale[1] *
-                   static_cast<float>(dot_levels(second, kTable, a.x[1]));
+                   static_cast<float>(dot_levels(second, nonlinear_halves(), a.x[1]));
     }
 };
 
@@ -171,8 +190,8 @@ struct Dot<GGML_TYPE_MXFP4> : BlocksOf32<Format<GGML_TYPE_MXFP4>, 4, 17, 1> {
         return Acts::load_interleaved(column, depth, k);
     }
     __device__ static float dot(const Packed& p, const Acts& a, int) {
-        std::uint32_t table[4], q[4];
-        load_fp4_table(table);
+        constexpr LevelHalves kTable{0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu};
+        std::uint32_t q[4];
         float total = 0;
         // Block b begins at byte 17 b: its exponent is byte b of word 4 b, its codes follow.
 #pragma unroll
@@ -182,7 +201,7 @@ struct Dot<GGML_TYPE_MXFP4> : BlocksOf32<Format<GGML_TYPE_MXFP4>, 4, 17, 1> {
             else
                 whole(p.w + 13, q);
             const float d = e8m0_to_float_half(p.w[4 * b] >> 8 * b & 255u);
-            total += d * a.scale[b] * static_cast<float>(dot_levels(q, table, a.x[b]));
+            total += d * a.scale[b] * static_cast<float>(dot_levels(q, kTable, a.x[b]));
         }
         return total;
     }

@@ -59,6 +59,9 @@ ColumnArguments arguments_of(const ColumnGroup& group, const Launch& launch) {
     a.is_gated = group.gate != nullptr;
     if (a.is_gated) a.gate = unpack<ops::Glu::Params>(*group.gate);
     a.reads_ahead = launch.reads_ahead;
+    a.taken = launch.taken;
+    a.left = launch.left;
+    if (launch.left_weights != nullptr) a.left_weight = floats(*launch.left_weights);
     a.has_early_inputs = group.has_early_inputs;
     a.is_index_inside = {launch.faults, GGML_OP_SET_ROWS};
     return a;
@@ -115,6 +118,12 @@ std::string_view end_objection(const Tensor& product, const RopeStore& end,
     if (end.store != nullptr && (end.store->ne[0] != rows || end.store->src[1]->ne[0] != 1))
         return "not one row of a cache";
     return {};
+}
+
+bool is_passed_to(ggml_type weights) {
+    bool has_codes = false;
+    dispatch_column(weights, [&](auto dot) { has_codes = decltype(dot)::kHasCodes; });
+    return has_codes;
 }
 
 void launch_columns(const ColumnGroup& group, const Launch& launch) {

@@ -2,6 +2,7 @@
 
 #include "backends/cuda/kernels/chain.cuh"
 #include "backends/cuda/kernels/products/column_finish.cuh"
+#include "backends/cuda/kernels/products/column_plan.cuh"
 #include "backends/cuda/kernels/products/column_stage.cuh"
 #include "backends/cuda/kernels/ptx.cuh"
 
@@ -21,40 +22,42 @@
 ///     finish(acts, factor)               multiplies scales with the factor, and rounds them
 namespace heddle::cuda {
 
-inline constexpr int kMostSlots = 6;
-inline constexpr int kSumFloats = 1024;  ///< sums of slices that wait to be added up
-
-template <class Dot>
-struct ColumnSlice {
-    static constexpr int kStepWeights = Dot::kPieceWeights / Dot::kSteps;
-    static constexpr int kStepBytes = Dot::kPieceBytes / Dot::kSteps;
-    /// About 1,152 bytes of codes: long enough for the copy engine, short enough for several slots.
-    /// Slices begin at multiples of 16 bytes. Activations of two steps fit the registers, of floats
-    /// those of four.
-    static constexpr int kUnit = kStepBytes % 16 == 0 ? 1 : 2;
-    static constexpr int kWanted = (1152 + kStepBytes / 2) / kStepBytes / kUnit * kUnit;
-    static constexpr int kOfCodes = kWanted < kUnit ? kUnit : kWanted < 2 ? kWanted : 2;
-    static constexpr int kSteps = Dot::kHasCodes ? kOfCodes : 4;
-    static constexpr int kWeights = kSteps * kStepWeights, kBytes = kSteps * kStepBytes;
-    static constexpr int kRowBytes = kBytes + (Dot::kAlignment < 16 ? 16 : 0);
-    static constexpr int kSlotRows = kRowBytes > 1750 ? 1 : 2;
-    static constexpr int kSlotBytes = kSlotRows * kRowBytes;
-    static_assert(kBytes % 16 == 0);
-
-    __host__ __device__ static int count(int depth) { return (depth + kWeights - 1) / kWeights; }
-};
-
-/// Pairs of rows that one warp multiplies: those from `first` to `end` in steps of `step`.
+/// Pairs of a block's rows that one warp multiplies: those from `first` on in steps of `step`.
 struct WarpRows {
-    int first, end, step, slice;
+    int first, step, slice;
 
-    __device__ WarpRows(int block_first, int block_end, int slices)
-        : end(block_end), step(kColumnWarps / slices) {
+    __device__ WarpRows(int count, int slices) : step(kColumnWarps / slices) {
         const int warp = threadIdx.x / 32;
         slice = warp % slices;
-        first = warp / slices < step ? block_first + warp / slices : block_end;
+        first = warp / slices < step ? warp / slices : count;
     }
 };
+
+/// Rows that follow each other at one distance: of so many pairs, but for the first at least one.
+struct RowRun {
+    const std::uint8_t* row;
+    std::int64_t advance;
+    int pairs;
+};
+
+/// The first or second rows of pairs from this one on, in steps. Not inline: it is seldom needed,
+/// and takes registers.
+static __device__ __noinline__ RowRun run_from(const ColumnArguments& a, int index, int step,
+                                               int which) {
+    const RowPair pair(a, index);
+    const ColumnMatrix& m = a.matrices[a.is_gated ? which : pair.matrix];
+    const bool is_single = m.head_pairs > 0 && m.distance > 1;
+    return {pair.begin(a, which), (a.is_gated ? 1 : 2) * step * m.row_stride,
+            a.is_gated  ? m.rows
+            : is_single ? 0
+                        : m.rows / 2 - pair.number};
+}
+
+/// How far a row of a pair begins behind a multiple of 16 bytes.
+static __device__ __noinline__ unsigned phase_of(const ColumnArguments& a, int index, int which) {
+    const RowPair pair(a, index);
+    return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(pair.begin(a, which))) & 15u;
+}
 
 /// A slice of a warp's rows on its way through the slots of the warp, one or two rows at a time.
 template <class Dot>
@@ -63,8 +66,8 @@ class WarpRing {
 
 public:
     __device__ WarpRing(const ColumnArguments& a, std::uint8_t* slots, std::uint64_t* full,
-                        const WarpRows& rows)
-        : a_(a), slots_(slots), full_(full), end_(rows.end), step_(rows.step), pair_(rows.first) {
+                        const BlockPairs& block, const WarpRows& rows)
+        : a_(a), block_(block), slots_(slots), full_(full), step_(rows.step), pair_(rows.first) {
         lane_ = threadIdx.x & 31;
         policy_ = evict_first_policy();
         offset_ = rows.slice * Slice::kBytes;
@@ -72,12 +75,12 @@ public:
         if (lane_ < a.slots) barrier_init(&full[lane_], Slice::kSlotRows);
         if (lane_ == 0) barrier_init_fence();
         __syncwarp();
-        if (pair_ < end_) begin_run();
+        if (pair_ < block_.count) begin_run();
     }
 
     /// Sends the slice of the next rows to the slot whose turn it is; false: there are none.
     __device__ bool fill() {
-        if (pair_ >= end_) return false;
+        if (pair_ >= block_.count) return false;
         if (Slice::kSlotRows == 2 ? lane_ < 2 : lane_ == which_) {
             const auto phase = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(row_) & 15u);
             const unsigned bytes = (phase + static_cast<unsigned>(bytes_) + 15u) & ~15u;
@@ -93,7 +96,7 @@ public:
             if (which_ != 0) return true;
         }
         pair_ += step_;
-        if (pair_ >= run_end_ && pair_ < end_) begin_run();
+        if (pair_ >= run_end_ && pair_ < block_.count) begin_run();
         return true;
     }
 
@@ -106,24 +109,22 @@ public:
     }
 
 private:
-    /// Pairs from this one on whose rows follow each other at one distance.
-    __device__ void begin_run() {
-        const RowPair pair(a_, pair_);
-        const int which = lane_ & 1;
-        const ColumnMatrix& m = a_.matrices[a_.is_gated ? which : pair.matrix];
-        row_ = pair.begin(a_, which) + offset_;
-        advance_ = (a_.is_gated ? 1 : 2) * step_ * m.row_stride;
-        run_end_ = a_.is_gated ? end_ : pair_ - pair.number + m.rows / 2;
-        if (m.head_pairs > 0 && m.distance > 1) run_end_ = pair_;
+    __device__ __forceinline__ void begin_run() {
+        const RowRun run(run_from(a_, block_.at(pair_), step_, lane_ & 1));
+        row_ = run.row + offset_;
+        advance_ = run.advance;
+        run_end_ = pair_ + run.pairs;
+        if (pair_ < block_.whole) run_end_ = min(run_end_, block_.whole);
     }
 
     const ColumnArguments& a_;
+    const BlockPairs& block_;
     std::uint8_t* slots_;
     std::uint64_t* full_;
     std::uint64_t policy_;
     const std::uint8_t* row_ = nullptr;  ///< of lanes 0 and 1: the first or the second
     std::int64_t advance_ = 0;
-    int end_, step_, pair_, run_end_ = 0, slot_ = 0, which_ = 0, lane_, offset_, bytes_;
+    int step_, pair_, run_end_ = 0, slot_ = 0, which_ = 0, lane_, offset_, bytes_;
 };
 
 /// Sums of two rows over all lanes: the first row's in lanes 0 to 15, the second's in the others.
@@ -136,11 +137,19 @@ __device__ __forceinline__ float sum_of_two(float first, float second) {
     return sum;
 }
 
+/// The same number, which the compiler does not work out again wherever it is used.
+__device__ __forceinline__ int kept(int v) {
+    return __shfl_sync(0xffffffffu, v, static_cast<int>(threadIdx.x % 32));
+}
+
+template <class Dot>
+concept TakesPairs = Dot::kTakesPairs;
+
 /// The lane's activations of its warp's slice.
 template <class Dot>
 struct LaneActs {
     using Slice = ColumnSlice<Dot>;
-    typename Dot::Acts acts[Slice::kSteps];
+    typename Dot::Acts acts[Slice::kSteps] = {};
     int steps = 0;  ///< those that end within the column, for this lane
     float of_sums;  ///< factor of products
 
@@ -156,16 +165,34 @@ struct LaneActs {
             steps |= 1 << step;
         }
     }
+    __device__ bool has(int step) const { return (steps & 1 << step) != 0; }
 
-    __device__ float dot(const std::uint8_t* piece) const {
-        const int lane = threadIdx.x & 31;
+    __device__ float dot(const std::uint8_t* piece, int lane) const {
         float sum = 0;
 #pragma unroll
         for (int step = 0; step < Slice::kSteps; ++step) {
-            if ((steps & 1 << step) == 0) continue;
-            sum += Dot::dot(Dot::load(piece, step, lane), acts[step], lane);
+            // What lies behind the end of a column may be anything.
+            const float product = Dot::dot(Dot::load(piece, step, lane), acts[step], lane);
+            sum += has(step) ? product : 0.0f;
         }
         return Dot::kHasCodes ? sum : sum * of_sums;
+    }
+    __device__ float dot_of_two(const std::uint8_t* first, const std::uint8_t* second,
+                                int lane) const {
+        if constexpr (TakesPairs<Dot>) {
+            typename Dot::Sums sums{};
+#pragma unroll
+            for (int step = 0; step < Slice::kSteps; ++step) {
+                typename Dot::Packed one{}, two{};
+                if (has(step))
+                    one = Dot::load(first, step, lane), two = Dot::load(second, step, lane);
+                Dot::add_pair(one, two, acts[step], sums);
+            }
+            return sum_of_two(Dot::part(sums, 0, lane), Dot::part(sums, 1, lane)) * of_sums;
+        } else {
+            const float sum = dot(first, lane);
+            return sum_of_two(sum, dot(second, lane));
+        }
     }
 };
 
@@ -175,26 +202,50 @@ class SlotReader {
     using Slice = ColumnSlice<Dot>;
 
 public:
-    __device__ SlotReader(const ColumnArguments& a, const std::uint8_t* slots, std::uint64_t* full)
-        : a_(a), slots_(slots), full_(full) {}
+    __device__ SlotReader(const ColumnArguments& a, const BlockPairs& block,
+                          const std::uint8_t* slots, std::uint64_t* full)
+        : a_(a),
+          block_(block),
+          slots_(slots),
+          full_(full),
+          lane_(kept(static_cast<int>(threadIdx.x % 32))) {}
 
     __device__ float multiply(int pair, const LaneActs<Dot>& acts, WarpRing<Dot>& ring) {
         unsigned phases[2] = {0, 0};
         if (Dot::kAlignment < 16 && a_.has_phases) {
             // Slices begin at multiples of 16 bytes of their rows, so they lie as those do.
-            const RowPair rows(a_, pair);
-            phases[0] = reinterpret_cast<std::uintptr_t>(rows.begin(a_, 0)) & 15u;
-            phases[1] = reinterpret_cast<std::uintptr_t>(rows.begin(a_, 1)) & 15u;
+            phases[0] = phase_of(a_, block_.at(pair), 0);
+            phases[1] = phase_of(a_, block_.at(pair), 1);
         }
-        float sums[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            if (r % Slice::kSlotRows == 0) barrier_wait(&full_[slot_], parity_);
-            sums[r] = acts.dot(slots_ + slot_ * Slice::kSlotBytes +
-                               r % Slice::kSlotRows * Slice::kRowBytes + phases[r]);
-            if (r % Slice::kSlotRows == Slice::kSlotRows - 1) release(ring);
+        if constexpr (Slice::kSlotRows == 2) {
+            barrier_wait(full_ + slot_, parity_);
+            const std::uint8_t* const at = slots_ + slot_ * Slice::kSlotBytes;
+            const float sum =
+                acts.dot_of_two(at + phases[0], at + Slice::kRowBytes + phases[1], lane_);
+            release(ring);
+            return sum;
+        } else if constexpr (TakesPairs<Dot>) {
+            const bool is_last = slot_ + 1 == a_.slots;
+            const int next = is_last ? 0 : slot_ + 1;
+            barrier_wait(full_ + slot_, parity_);
+            barrier_wait(full_ + next, parity_ ^ (is_last ? 1u : 0u));
+            const float sum = acts.dot_of_two(slots_ + slot_ * Slice::kSlotBytes + phases[0],
+                                              slots_ + next * Slice::kSlotBytes + phases[1], lane_);
+            release(ring), release(ring);
+            return sum;
+        } else {
+            float first = 0, second = 0;
+            constexpr int kUnrolled = Slice::kWeights > 2048 ? 1 : 2;  // else it is much code
+#pragma unroll kUnrolled
+            for (int r = 0; r < 2; ++r) {
+                first = second;
+                barrier_wait(full_ + slot_, parity_);
+                second = acts.dot(
+                    slots_ + slot_ * Slice::kSlotBytes + (r == 0 ? phases[0] : phases[1]), lane_);
+                release(ring);
+            }
+            return sum_of_two(first, second);
         }
-        return sum_of_two(sums[0], sums[1]);
     }
 
 private:
@@ -207,33 +258,39 @@ private:
     }
 
     const ColumnArguments& a_;
+    const BlockPairs& block_;
     const std::uint8_t* slots_;
     std::uint64_t* full_;
-    int slot_ = 0;
+    int lane_, slot_ = 0;
     unsigned parity_ = 0;
 };
 
 /// Multiplies the warp's rows, and finishes those of the block whenever enough of them are there.
 template <class Dot>
-__device__ __forceinline__ void multiply_rows(const ColumnArguments& a, const WarpRows& rows,
-                                              int block_first, WarpRing<Dot>& ring,
+__device__ __forceinline__ void multiply_rows(const ColumnArguments& a, const BlockPairs& block,
+                                              const WarpRows& rows, WarpRing<Dot>& ring,
                                               const std::uint8_t* slots, std::uint64_t* full,
                                               const LaneActs<Dot>& acts, float* sums,
                                               const ColumnExtras& extras) {
     using Slice = ColumnSlice<Dot>;
     const int slices = Slice::count(a.depth), lane = threadIdx.x & 31;
-    const int pitch = kSumFloats / slices & ~1;
-    SlotReader<Dot> reader(a, slots, full);
+    const int pitch = kSumFloats / slices & ~1, at_once = pitch / 2 / a.unit * a.unit;
+    SlotReader<Dot> reader(a, block, slots, full);
     int pair = rows.first;
-    for (int chunk = block_first; chunk < rows.end; chunk += pitch / 2) {
-        const int stop = min(chunk + pitch / 2, rows.end);
+    for (int chunk = 0; chunk < block.count; chunk += at_once) {
+        const int stop = min(chunk + at_once, block.count);
         for (; pair < stop; pair += rows.step) {
             const float sum = reader.multiply(pair, acts, ring);
             if ((lane & 15) == 0) sums[rows.slice * pitch + 2 * (pair - chunk) + lane / 16] = sum;
         }
         __syncthreads();
-        finish_rows(a, slices, chunk, stop, block_first, sums, pitch, extras);
-        if (stop < rows.end) __syncthreads();
+        int first = chunk;
+        if (a.left.codes != nullptr) {
+            first = max(chunk, min(stop, block.whole));
+            finish_units(a, block, slices, chunk, first, sums, pitch, extras);
+        }
+        finish_rows(a, block, slices, first, stop, sums + 2 * (first - chunk), pitch, extras);
+        if (stop < block.count) __syncthreads();
     }
 }
 
@@ -246,58 +303,34 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
     __shared__ std::uint64_t full[kColumnWarps][kMostSlots];
     __shared__ ColumnExtras extras;
     __shared__ float parts[kColumnWarps];
+    __shared__ std::uint64_t column_is_there;
     const int warp = threadIdx.x / 32;
     std::uint8_t* const slots = shared + warp * a.slots * Slice::kSlotBytes;
     std::uint8_t* const column = shared + kColumnWarps * a.slots * Slice::kSlotBytes;
     auto* const sums = reinterpret_cast<float*>(column + Dot::column_bytes(a.depth));
-    const int first = first_pair(a, blockIdx.x), end = first_pair(a, blockIdx.x + 1);
-    const WarpRows rows(first, end, Slice::count(a.depth));
+    const BlockPairs block(a);
+    const WarpRows rows(block.count, Slice::count(a.depth));
     chain_trigger();
+    if (block.count == 0) return keep_place();
     if (!a.reads_ahead) chain_wait();
     touch_arguments(a);
-    WarpRing<Dot> ring(a, slots, full[warp], rows);
+    if (threadIdx.x == 0) barrier_init(&column_is_there, 1), barrier_init_fence();
+    WarpRing<Dot> ring(a, slots, full[warp], block, rows);
     ring.fill_all();
     const NormWeights<Dot> weights(a);
     if (!a.has_early_inputs) chain_wait();
-    take_inputs(a, first, end, extras);
+    take_inputs(a, block, extras);
+    if (Dot::kHasCodes && a.taken.codes != nullptr) __syncthreads();  // all know the barrier
     chain_wait();
-    const float2 addends = take_addends(a, first, end);
-    const float factor = stage_column<Dot>(a, weights, column, parts);
-    leave_addends(a, first, end, addends, extras);
+    const float2 addends = take_addends(a, block);
+    const float factor = stage_column<Dot>(a, weights, column, parts, &column_is_there);
+    leave_addends(a, block, addends, extras);
     const LaneActs<Dot> acts(a, column, rows.slice, factor);
-    multiply_rows<Dot>(a, rows, first, ring, slots, full[warp], acts, sums, extras);
+    multiply_rows<Dot>(a, block, rows, ring, slots, full[warp], acts, sums, extras);
 #endif
 }
 
 // ---- host --------------------------------------------------------------------------------------
-
-/// Bytes of shared memory and slots of each warp. 0 slots: the kernel cannot run.
-///
-/// Blocks of two kernels fit a multiprocessor together, those of three do not: the second one's
-/// weights are on their way while the first one works, and no multiprocessor gets two blocks of one
-/// kernel while another one gets none.
-struct ColumnPlan {
-    static constexpr std::size_t kMost = 110 * 1024, kLeast = kChainShared;
-    int slots = 0;
-    std::size_t shared = 0;
-
-    template <class Dot>
-    static ColumnPlan of(int depth, std::size_t limit) {
-        using Slice = ColumnSlice<Dot>;
-        ColumnPlan plan;
-        if (Slice::count(depth) > kColumnWarps) return plan;
-        constexpr std::size_t kSlots = kColumnWarps * Slice::kSlotBytes;
-        const std::size_t rest =
-            static_cast<std::size_t>(Dot::column_bytes(depth)) + kSumFloats * sizeof(float);
-        const std::size_t good = rest < kMost ? (kMost - rest) / kSlots : 0;
-        plan.slots = static_cast<int>(good < 2 ? 2 : good > kMostSlots ? kMostSlots : good);
-        const std::size_t needed = rest + static_cast<std::size_t>(plan.slots) * kSlots;
-        plan.shared = needed < kLeast ? kLeast : needed;
-        constexpr std::size_t kStatic = 3072;
-        if (plan.shared + kStatic > limit) plan.slots = 0;
-        return plan;
-    }
-};
 
 template <class Dot>
 void launch_column(ColumnArguments a, const Launch& launch) {
@@ -311,10 +344,12 @@ void launch_column(ColumnArguments a, const Launch& launch) {
     const auto kernel = gemv_column<Dot>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(plan.shared));
-    const int pairs = row_pairs(a), most = launch.device.multiprocessors;
-    const int blocks = pairs < most ? pairs : most;
-    a.share = pairs / blocks;
-    a.longer = pairs % blocks;
+    a.taken_depth =
+        static_cast<int>(passed_depth(a.depth, a.norm_weight != nullptr, launch.device));
+    deal_pairs(a, launch.device);
+    const int blocks = a.left.codes != nullptr
+                           ? launch.device.multiprocessors
+                           : std::min(launch.device.multiprocessors, row_pairs(a));
     start(launch, kernel, static_cast<unsigned>(blocks), kColumnThreads, plan.shared, a);
 }
 

@@ -46,6 +46,9 @@ std::string_view column_objection(const Tensor& product, const DeviceFacts& devi
 std::string_view end_objection(const Tensor& product, const RopeStore& end,
                                const DeviceFacts& device);
 
+/// Whether products with weights of this type can take a column that the launch before has coded.
+bool is_passed_to(ggml_type weights);
+
 /// All products have one type and depth.
 void launch_columns(const ColumnGroup& group, const Launch& launch);
 
