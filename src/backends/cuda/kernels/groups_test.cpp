@@ -198,8 +198,8 @@ void run_type(Type type) {
     if (type == GGML_TYPE_F16) run_sum(type, 14336, 9601, limit);  // more than sums wait for
     run_attention_input(type, 1024, true, limit);
     run_attention_input(type, 4096, false, limit);
-    run_passed(type, 256, 1536, 2560, limit);  // fewer units than multiprocessors
-    run_passed(type, 256, 512, 8704, limit);   // more than whole units
+    run_passed(type, 512, 1536, 2560, limit);  // fewer units than multiprocessors
+    run_passed(type, 512, 512, 8704, limit);   // more than whole units
 }
 
 }  // namespace
