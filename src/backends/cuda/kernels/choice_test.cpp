@@ -160,20 +160,17 @@ TEST(ChoiceOfAttention, WarpGroupsTakeManyRowsOfCommonHeads) {
         change(copy);
         return words(copy);
     };
-    EXPECT_EQ(changed([](AttentionNode& n) { n.k.ne[0] = n.v.ne[0] = n.q.ne[0] = 96; }),
-              "head sizes are not both 64 or both 128");
+    EXPECT_EQ(changed([](AttentionNode& n) { n.k.ne[0] = n.v.ne[0] = n.q.ne[0] = 96; }), "");
+    EXPECT_EQ(changed([](AttentionNode& n) { n.k.ne[0] = n.q.ne[0] = 264; }),
+              "a head size is above 256");
     EXPECT_EQ(changed([](AttentionNode& n) { n.q.ne[1] = 8; }), "too few rows");
     EXPECT_EQ(changed([](AttentionNode& n) { n.q.nb[1] += 4; }),
               "rows of q do not begin at multiples of 16 bytes");
     EXPECT_EQ(changed([](AttentionNode& n) {
-                  n.k.ne[1] = n.v.ne[1] = n.mask.ne[0] = std::int64_t{1} << 18;
-              }),
-              "more than 131072 keys");
-    EXPECT_EQ(changed([](AttentionNode& n) {
                   const ops::FlashAttnExt::Params negative{-0.1F, 0, 0, GGML_PREC_DEFAULT};
                   std::memcpy(n.node.op_params, &negative, sizeof negative);
               }),
-              "the scale is negative");
+              "the scale is not positive");
     EXPECT_EQ(changed([](AttentionNode& n) { n.mask.nb[1] += 2; }),
               "rows of the mask are no multiples of 16 bytes");
 }
@@ -193,6 +190,27 @@ TEST(ChoiceOfAttention, FewRowsOverHalvesAndQ8_0AreReadOnce) {
     odd.q.ne[1] = odd.node.ne[2] = 1;
     odd.k.nb[1] += 2;
     EXPECT_EQ(odd.chosen(), "attention_mma");
+}
+
+TEST(ChoiceOfAttention, LongCachesAndThoseOfBlocksComeThroughRings) {
+    const auto chosen = [](Type type, std::int64_t size, std::int64_t keys) {
+        AttentionNode one(type, size);
+        one.q.ne[1] = one.node.ne[2] = 1;
+        one.k = dense(type, {size, 2, keys, 1});  // heads of a token lie side by side
+        std::swap(one.k.ne[1], one.k.ne[2]);
+        std::swap(one.k.nb[1], one.k.nb[2]);
+        one.v = one.k;
+        one.mask = dense(GGML_TYPE_F16, {keys, 1, 1, 1});
+        return one.chosen();
+    };
+    EXPECT_EQ(chosen(GGML_TYPE_F16, 128, 4095), "attention_token");
+    EXPECT_EQ(chosen(GGML_TYPE_F16, 128, 4096), "attention_ring");
+    EXPECT_EQ(chosen(GGML_TYPE_F16, 256, 4096), "attention_ring");
+    EXPECT_EQ(chosen(GGML_TYPE_Q8_0, 128, 256), "attention_ring");
+    EXPECT_EQ(chosen(GGML_TYPE_Q8_0, 96, 256), "attention_decode");
+    for (const Type type :
+         {GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL})
+        EXPECT_EQ(chosen(type, 128, 256), "attention_ring");
 }
 
 TEST(ChoiceOfAttention, DeclinesInWords) {

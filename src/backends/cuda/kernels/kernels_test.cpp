@@ -196,21 +196,33 @@ public:
         tickets_.fill(0);
     }
 
+    /// Whether a kernel that is asked for takes the node.
+    static bool is_wanted(const Tensor& node) {
+        for (const Kernel& kernel : kernels_of(node))
+            if (is_wanted(kernel, node)) return true;
+        return g_only.empty();
+    }
+
     void run(Tensor& node, const std::vector<double>& expected, double limit,
              const std::string& words) {
-        const auto kernels =
-            node.op == GGML_OP_FLASH_ATTN_EXT ? attention_kernels() : products_kernels();
         bool taken = false;
-        for (const Kernel& kernel : kernels) {
-            if (kernel.op != node.op || !kernel.objection(node).empty()) continue;
+        for (const Kernel& kernel : kernels_of(node)) {
+            if (!is_wanted(kernel, node)) continue;
             taken = true;
-            if (std::string(kernel.name).find(g_only) == std::string::npos) continue;
             run_kernel(kernel, node, expected, limit, words);
         }
-        if (!taken) std::printf("declined by all: %s\n", words.c_str());
+        if (!taken && g_only.empty()) std::printf("declined by all: %s\n", words.c_str());
     }
 
 private:
+    static std::span<const Kernel> kernels_of(const Tensor& node) {
+        return node.op == GGML_OP_FLASH_ATTN_EXT ? attention_kernels() : products_kernels();
+    }
+    static bool is_wanted(const Kernel& kernel, const Tensor& node) {
+        return kernel.op == node.op && kernel.objection(node).empty() &&
+               std::string(kernel.name).find(g_only) != std::string::npos;
+    }
+
     void run_kernel(const Kernel& kernel, Tensor& node, const std::vector<double>& expected,
                     double limit, const std::string& words) {
         const std::size_t wanted = kernel.scratch != nullptr ? kernel.scratch(node, device_) : 0;
@@ -490,12 +502,12 @@ void test_attention(Runner& runner, const AttentionCase& c) {
         mask[i] = f16_to_f32(bits);
         std::memcpy(&mask_bytes[2 * i], &bits, 2);
     }
-    if (c.mask == 2 && c.key_type == GGML_TYPE_F16 && c.value_type == GGML_TYPE_F16)
+    if (c.mask == 2)  // bytes of NaN, or of blocks that are multiplied with it
         for (std::int64_t j = c.keys - hidden; j < c.keys; ++j)
             for (const Operand* t : {&k, &v})
                 for (std::int64_t h = 0; h < c.key_heads; ++h)
                     check(cudaMemset(t->memory->data() + t->offset(j, h, 0), 0xff,
-                                     static_cast<std::size_t>(t->tensor.ne[0]) * 2),
+                                     row_size(t->tensor.type, t->tensor.ne[0])),
                           "NaN");
     Operand of_mask(GGML_TYPE_F16, {c.keys, c.queries, 1, 1}, 2 * std::size_t(c.keys), mask_bytes);
     const auto sinks = random_floats(static_cast<std::size_t>(c.heads), 5);
@@ -513,6 +525,7 @@ void test_attention(Runner& runner, const AttentionCase& c) {
     const ops::FlashAttnExt::Params params{1 / std::sqrt(static_cast<float>(c.key_size)),
                                            c.max_bias, c.softcap, GGML_PREC_DEFAULT};
     std::memcpy(node.op_params, &params, sizeof params);
+    if (!Runner::is_wanted(node)) return;
     char more[200];
     std::snprintf(more, sizeof more, "mask %d, %d queries, %d/%d heads%s%s%s", c.mask,
                   int(c.queries), int(c.heads), int(c.key_heads), c.sinks ? ", sinks" : "",
@@ -552,16 +565,41 @@ void test_attention_shapes(Runner& runner) {
 }
 
 void test_attention_tiles(Runner& runner) {
-    for (const std::int64_t size : {64, 128})
+    for (const std::int64_t size : {64, 80, 128, 192, 256})
         for (const std::int64_t queries : {40, 150})
             for (const std::int64_t keys : {8, 136, 640})
                 for (const int mask : {0, 1, 2, 3}) {
                     AttentionCase c;
-                    c.key_size = c.value_size = size;
+                    c.key_size = size, c.value_size = size == 192 ? 128 : size;
                     c.queries = queries, c.keys = keys, c.mask = mask;
                     c.sinks = keys == 136, c.max_bias = mask == 1 && keys == 640 ? 8.0F : 0.0F;
                     c.softcap = mask == 2 && keys == 640 ? 10.0F : 0.0F;
-                    c.key_type = c.value_type = queries == 40 ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
+                    const bool is_half = queries == 40 || size % 32 != 0;
+                    c.key_type = c.value_type = is_half ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
+                    test_attention(runner, c);
+                }
+}
+
+/// Caches of few rows: all ways in which rows share keys, with and without an end inside a tile.
+void test_attention_caches(Runner& runner) {
+    const std::int64_t rows[][3] = {{1, 1, 1}, {1, 8, 2}, {1, 7, 1},
+                                    {1, 8, 1}, {2, 3, 1}, {3, 4, 2}};
+    for (const Type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q5_1, GGML_TYPE_Q5_0,
+                            GGML_TYPE_Q4_1, GGML_TYPE_Q4_0, GGML_TYPE_IQ4_NL})
+        for (const std::int64_t size : {64, 80, 128, 256})
+            for (const auto& [queries, heads, key_heads] : rows)
+                for (const int mask : {0, 1, 2, 3}) {
+                    AttentionCase c;
+                    c.key_type = c.value_type = type;
+                    c.key_size = c.value_size = size;
+                    if (size == 80 && type != GGML_TYPE_F16) continue;
+                    c.queries = queries, c.heads = heads, c.key_heads = key_heads, c.mask = mask;
+                    c.keys = type == GGML_TYPE_F16 ? (mask == 0 ? 4099 : 4872) : 40 + 800 * mask;
+                    c.sinks = mask == 1 && size == 128;
+                    c.max_bias = mask == 1 && queries == 2 ? 8.0F : 0.0F;
+                    c.softcap = mask == 2 && queries == 3 ? 10.0F : 0.0F;
+                    c.sequences = mask == 0 && key_heads == 2 ? 2 : 1;
+                    c.swapped = heads != 7;
                     test_attention(runner, c);
                 }
 }
@@ -603,6 +641,7 @@ int run_all() {
     test_odd_depths(runner);
     test_attention_shapes(runner);
     test_attention_tiles(runner);
+    test_attention_caches(runner);
     test_attention_types(runner);
 
     int failures = 0;

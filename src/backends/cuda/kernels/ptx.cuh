@@ -87,6 +87,11 @@ __device__ __forceinline__ void tensor_copy(void* to, const void* map, const Box
         : "memory");
 }
 
+/// Brings the description of a tensor to where the copy engine reads it.
+__device__ __forceinline__ void prefetch_tensor_map(const void* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /// Makes what this thread wrote to shared memory visible to tensor cores and the copy engine.
 __device__ __forceinline__ void fence_for_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -106,6 +111,11 @@ __device__ __forceinline__ void named_barrier(int threads) {
 /// A barrier for some warps of the block: `id` 1 to 15, `threads` in all.
 __device__ __forceinline__ void named_barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// As `named_barrier`, but goes on: others wait for this warp, it does not.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 /// Copies `bytes` to shared memory; addresses and size are multiples of 16.

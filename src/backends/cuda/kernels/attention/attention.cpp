@@ -57,11 +57,13 @@ std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile) {
 }
 
 bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device) {
-    const bool is_token = kernel.launch == kAttentionToken.launch;
-    if (!is_token && kernel.launch != kAttentionDecode.launch) return false;
-    const DecodeShare& share = is_token ? kTokenShare : kDecodeShare;
-    const AttentionArguments a = attention_arguments(node, share, device, nullptr);
-    return attention_blocks(a, share.rows) <= device.multiprocessors;
+    const DecodeShare* const share = kernel.launch == kAttentionRing.launch     ? &kRingShare
+                                     : kernel.launch == kAttentionToken.launch  ? &kTokenShare
+                                     : kernel.launch == kAttentionDecode.launch ? &kDecodeShare
+                                                                                : nullptr;
+    if (share == nullptr) return false;
+    const AttentionArguments a = attention_arguments(node, *share, device, nullptr);
+    return attention_blocks(a, share->rows) <= device.multiprocessors;
 }
 
 bool can_pass(const Tensor& node, const Kernel& kernel) {

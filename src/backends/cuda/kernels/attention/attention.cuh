@@ -6,6 +6,12 @@
 /// The rows and keys of a block of FLASH_ATTN_EXT. Logits are in units of log2.
 namespace heddle::cuda {
 
+__device__ __forceinline__ float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /// ALiBi's factor of the mask for a head.
 __device__ inline float slope_of(const AttentionArguments& a, std::int64_t head) {
     if (a.slope_step == 0) return 1;
@@ -49,9 +55,13 @@ struct AttentionTile {
     std::int64_t sequence, group, first_row, first_key, last_key;
     int split;
 
-    __device__ AttentionTile(const AttentionArguments& a, int rows) {
+    __device__ AttentionTile(const AttentionArguments& a, int rows)
+        : AttentionTile(a, rows, blockIdx.x) {}
+
+    /// By its number among all tiles.
+    __device__ AttentionTile(const AttentionArguments& a, int rows, std::int64_t number) {
         const std::int64_t tiles = Division(a.rows() + rows - 1, rows).quotient;
-        const Division by_split(blockIdx.x, a.splits);
+        const Division by_split(number, a.splits);
         split = static_cast<int>(by_split.remainder);
         const Division by_tile(by_split.quotient, tiles);
         // Last rows first: with a causal mask they have the most to do.

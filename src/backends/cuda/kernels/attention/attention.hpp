@@ -39,12 +39,13 @@ struct AttentionArguments {
 /// Row after row, split after split: value_size floats, then these two, at multiples of 16 bytes.
 __host__ __device__ inline std::int64_t partial_floats(int value_size) { return value_size + 4; }
 
-/// How `attention_token` and `attention_decode` share rows and keys out to blocks.
+/// How rows and keys are shared out to blocks of `attention_ring`, `attention_token` and
+/// `attention_decode`.
 struct DecodeShare {
     int rows, keys;   ///< keys are split in multiples of twice these
     int most_blocks;  ///< on a multiprocessor
 };
-inline constexpr DecodeShare kTokenShare{8, 32, 1}, kDecodeShare{8, 16, 2};
+inline constexpr DecodeShare kTokenShare{8, 32, 1}, kDecodeShare{8, 16, 2}, kRingShare{8, 64, 1};
 
 /// Reads a node. What one block takes, and how many of them a multiprocessor has at most, decides
 /// how the keys are split.
@@ -61,7 +62,7 @@ std::size_t partial_bytes(const AttentionArguments& a);
 
 std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile);
 
-/// Whether one of these two runs the node with at most one block on every multiprocessor.
+/// Whether one of these runs the node with at most one block on every multiprocessor.
 bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device);
 
 /// Whether the kernel can leave its result coded for the launch that follows.
@@ -87,7 +88,7 @@ AttentionOperand as_halves(const Tensor& t, const AttentionOperand& from, std::b
 void launch_unsplit(const Tensor& node, const Launch& launch);
 
 // The rows of attention_kernels(), one in each file.
-extern const Kernel kAttentionToken, kAttentionDecode, kAttentionWgmma, kAttentionMma,
-    kAttentionGeneric;
+extern const Kernel kAttentionRing, kAttentionToken, kAttentionDecode, kAttentionWgmma,
+    kAttentionMma, kAttentionGeneric;
 
 }  // namespace heddle::cuda

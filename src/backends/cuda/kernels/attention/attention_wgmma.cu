@@ -7,18 +7,24 @@
 namespace heddle::cuda {
 namespace {
 
-using Small = AttentionRings<64>;
-using Large = AttentionRings<128>;
+using Size64 = AttentionRings<64, 64, 128, 4>;
+using Size96 = AttentionRings<96, 96, 128, 2>;
+using Size128 = AttentionRings<128, 128, 128, 2>;
+using Size192 = AttentionRings<192, 128, 64, 3>;
+using Size256 = AttentionRings<256, 256, 64, 2>;
+
+constexpr int kRows = Size128::kRows, kKeys = MaskSummary::kKeys;
 
 std::string_view objection(const Tensor& node) {
-    if (const auto reason = kAttentionMma.objection(node); !reason.empty()) return reason;
+    if (const auto reason = attention_objection(node); !reason.empty()) return reason;
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
-    if (k.ne[0] != v.ne[0] || (k.ne[0] != 64 && k.ne[0] != 128))
-        return "head sizes are not both 64 or both 128";
-    if (q.ne[1] * q.ne[2] / k.ne[2] < Large::kRows / 2) return "too few rows";
+    if (k.ne[0] > 256 || v.ne[0] > 256) return "a head size is above 256";
+    for (const Tensor* t : {&k, &v})
+        if (t->type == GGML_TYPE_F32 || t->type == GGML_TYPE_BF16)
+            return "keys or values have a wider range than f16";
+    if (q.ne[1] * q.ne[2] / k.ne[2] < kRows / 2) return "too few rows";
     if (!has_aligned_strides(q, 16)) return "rows of q do not begin at multiples of 16 bytes";
-    if (k.ne[1] > std::int64_t{Large::kMostTiles} * Large::kKeys) return "more than 131072 keys";
-    if (!(unpack<ops::FlashAttnExt::Params>(node).scale >= 0)) return "the scale is negative";
+    if (!(unpack<ops::FlashAttnExt::Params>(node).scale > 0)) return "the scale is not positive";
     const Tensor* mask = node.src[3];
     if (mask != nullptr && (!has_aligned_strides(*mask, 16) || k.ne[1] % 8 != 0))
         return "rows of the mask are no multiples of 16 bytes";
@@ -26,7 +32,7 @@ std::string_view objection(const Tensor& node) {
 }
 
 AttentionArguments arguments_of(const Tensor& node, const DeviceFacts& device, std::byte* partial) {
-    return attention_arguments(node, Large::kRows, Large::kKeys, device, partial, 1);
+    return attention_arguments(node, kRows, kKeys, device, partial, 1);
 }
 
 /// Parts of the scratch memory: keys, values, what the mask does, partial results.
@@ -39,8 +45,7 @@ struct Parts {
           partial(masks + summary_bytes(a)) {}
 
     static std::size_t summary_bytes(const AttentionArguments& a) {
-        const std::int64_t count = MaskSummaries(a, nullptr).count(a);
-        return (static_cast<std::size_t>(count) * sizeof(MaskSummary) + 255) / 256 * 256;
+        return (MaskSummaries(a, nullptr).bytes(a) + 255) / 256 * 256;
     }
 };
 
@@ -52,15 +57,26 @@ AttentionArguments planned_arguments(const Tensor& node, const DeviceFacts& devi
     return a;
 }
 
+/// What runs the node elsewhere, or null: the generic row, without splits.
+const Kernel* other_row(const Tensor& node) {
+    return kAttentionMma.objection(node).empty() ? &kAttentionMma : nullptr;
+}
+
+void launch_other(const Tensor& node, const Launch& launch) {
+    const Kernel* const other = other_row(node);
+    return other != nullptr ? other->launch(node, launch) : launch_unsplit(node, launch);
+}
+
 std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
     const AttentionArguments a = planned_arguments(node, device);
     const std::size_t own = Parts(node, a).partial + partial_bytes(a);
-    const std::size_t other = kAttentionMma.scratch(node, device);
-    return own > other ? own : other;
+    const Kernel* const other = other_row(node);
+    const std::size_t of_other = other != nullptr ? other->scratch(node, device) : 0;
+    return own > of_other ? own : of_other;
 }
 
 /// Heads and sequences of keys or values, in columns of 64 elements.
-bool describe(const Tensor& t, const AttentionOperand& operand, CUtensorMap& map) {
+bool describe(const Tensor& t, const AttentionOperand& operand, unsigned keys, CUtensorMap& map) {
     return make_tensor_map({.data = operand.data,
                             .units = t.ne[0],
                             .rows = t.ne[1],
@@ -70,17 +86,31 @@ bool describe(const Tensor& t, const AttentionOperand& operand, CUtensorMap& map
                             .matrix_stride = operand.stride2,
                             .sequence_stride = operand.stride3,
                             .box_units = 64,
-                            .box_rows = Large::kKeys,
+                            .box_rows = keys,
                             .is_swizzled = true},
                            map);
 }
 
+/// A part of L2 holds their keys and values.
+int groups_at_once(const AttentionArguments& a) {
+    constexpr std::int64_t kHeld = 16 << 20;
+    const std::int64_t groups = kHeld / (a.keys * (a.key_size + a.value_size) * 2 + 1);
+    return static_cast<int>(groups < 1 ? 1 : groups > 64 ? 64 : groups);
+}
+
 template <class R>
-void launch_size(const WgmmaAttention& w, const Launch& launch) {
+bool launch_size(const Tensor& node, const AttentionOperand& keys, const AttentionOperand& values,
+                 WgmmaAttention& w, const Launch& launch) {
+    if (!describe(*node.src[1], keys, R::kKeys, w.keys) ||
+        !describe(*node.src[2], values, R::kKeys, w.values))
+        return false;
     cudaFuncSetAttribute(attention_wgmma<R>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          R::kShared);
-    attention_wgmma<R><<<static_cast<unsigned>(attention_blocks(w.a, R::kRows)), R::kThreads,
+    const std::int64_t tiles = attention_blocks(w.a, R::kRows),
+                       most = launch.device.multiprocessors;
+    attention_wgmma<R><<<static_cast<unsigned>(tiles < most ? tiles : most), R::kThreads,
                          R::kShared, launch.stream>>>(w);
+    return true;
 }
 
 void launch_wgmma(const Tensor& node, const Launch& launch) {
@@ -90,22 +120,25 @@ void launch_wgmma(const Tensor& node, const Launch& launch) {
     const bool is_placed = is_aligned(q.data, 16) && (!is_ready(k) || is_aligned(k.data, 16)) &&
                            (!is_ready(v) || is_aligned(v.data, 16)) &&
                            (mask == nullptr || is_aligned(mask->data, 16));
-    if (!has_wgmma(launch.device) || !is_placed) return kAttentionMma.launch(node, launch);
+    if (!has_wgmma(launch.device) || !is_placed) return launch_other(node, launch);
     const Parts parts(node, planned_arguments(node, launch.device));
     std::byte* const room = launch.scratch;
     const AttentionArguments a = arguments_of(node, launch.device, room + parts.partial);
-    WgmmaAttention w{a, {}, {}, MaskSummaries(a, room + parts.masks)};
+    WgmmaAttention w{a, {}, {}, MaskSummaries(a, room + parts.masks), groups_at_once(a)};
     const AttentionOperand keys = as_halves(k, a.k, room, launch);
     const AttentionOperand values = as_halves(v, a.v, room + parts.values, launch);
-    if (!describe(k, keys, w.keys) || !describe(v, values, w.values))
-        return kAttentionMma.launch(node, launch);
     if (const std::int64_t count = w.masks.count(a); count > 0)
         summarize_mask<<<static_cast<unsigned>((count + 7) / 8), 256, 0, launch.stream>>>(
             a, w.masks, count);
-    if (w.a.value_size == 64)
-        launch_size<Small>(w, launch);
-    else
-        launch_size<Large>(w, launch);
+    const int size = a.key_size > a.value_size ? a.key_size : a.value_size;
+    const auto start_of = [&]<class R>() { return launch_size<R>(node, keys, values, w, launch); };
+    const bool is_started = size <= 64    ? start_of.template operator()<Size64>()
+                            : size <= 96  ? start_of.template operator()<Size96>()
+                            : size <= 128 ? start_of.template operator()<Size128>()
+                            : a.key_size <= 192 && a.value_size <= 128
+                                ? start_of.template operator()<Size192>()
+                                : start_of.template operator()<Size256>();
+    if (!is_started) return launch_other(node, launch);
     if (w.a.splits > 1) merge_splits(w.a, launch);
 }
 

@@ -5,8 +5,8 @@
 namespace heddle::cuda {
 
 std::span<const Kernel> attention_kernels() {
-    static const std::array kernels{kAttentionToken, kAttentionDecode, kAttentionWgmma,
-                                    kAttentionMma, kAttentionGeneric};
+    static const std::array kernels{kAttentionRing,  kAttentionToken, kAttentionDecode,
+                                    kAttentionWgmma, kAttentionMma,   kAttentionGeneric};
     return kernels;
 }
 
