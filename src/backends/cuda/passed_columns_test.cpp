@@ -6,6 +6,7 @@
 
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "ggml/ops.h"
 
 namespace heddle::cuda {
 namespace {

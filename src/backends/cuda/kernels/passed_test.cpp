@@ -57,7 +57,9 @@ struct Chain {
         for (std::size_t i = 0; i < g.size(); ++i) gated[i] = g[i] > 0 ? g[i] * u[i] : 0;
         return {s, gated, product(wd, Doubles(results[1].begin(), results[1].end()))};
     }
-    std::vector<std::vector<float>> results() const { return {read(*sum), read(*glu), read(*down)}; }
+    std::vector<std::vector<float>> results() const {
+        return {read(*sum), read(*glu), read(*down)};
+    }
 };
 
 double relative_error(const Doubles& expected, const std::vector<float>& got) {

@@ -1,5 +1,6 @@
 #include "backends/cuda/kernels/attention/attention_ring_launch.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "ggml/op_list.h"
 
 /// Attention of at most eight rows that share many keys, or keys of a block format, on Hopper: it
 /// takes as long as reading them once.
