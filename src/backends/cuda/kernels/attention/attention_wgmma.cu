@@ -91,13 +91,6 @@ bool describe(const Tensor& t, const AttentionOperand& operand, unsigned keys, C
                            map);
 }
 
-/// A part of L2 holds their keys and values.
-int groups_at_once(const AttentionArguments& a) {
-    constexpr std::int64_t kHeld = 16 << 20;
-    const std::int64_t groups = kHeld / (a.keys * (a.key_size + a.value_size) * 2 + 1);
-    return static_cast<int>(groups < 1 ? 1 : groups > 64 ? 64 : groups);
-}
-
 template <class R>
 bool launch_size(const Tensor& node, const AttentionOperand& keys, const AttentionOperand& values,
                  WgmmaAttention& w, const Launch& launch) {
@@ -124,7 +117,7 @@ void launch_wgmma(const Tensor& node, const Launch& launch) {
     const Parts parts(node, planned_arguments(node, launch.device));
     std::byte* const room = launch.scratch;
     const AttentionArguments a = arguments_of(node, launch.device, room + parts.partial);
-    WgmmaAttention w{a, {}, {}, MaskSummaries(a, room + parts.masks), groups_at_once(a)};
+    WgmmaAttention w{a, {}, {}, MaskSummaries(a, room + parts.masks)};
     const AttentionOperand keys = as_halves(k, a.k, room, launch);
     const AttentionOperand values = as_halves(v, a.v, room + parts.values, launch);
     if (const std::int64_t count = w.masks.count(a); count > 0)

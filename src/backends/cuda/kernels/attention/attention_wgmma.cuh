@@ -39,7 +39,7 @@ public:
 
     __device__ __forceinline__ void run() {
         if (group() == 1) pass_turn();
-        TilesOfBlock work(w_, R::kRows);
+        TilesOfBlock work(a_, R::kRows);
         bool is_more = work.next();
         if (is_more) load_queries(work.place());
         while (is_more) {

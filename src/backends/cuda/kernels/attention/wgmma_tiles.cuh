@@ -12,7 +12,6 @@ struct WgmmaAttention {
     AttentionArguments a;
     CUtensorMap keys, values;
     MaskSummaries masks;
-    int groups_at_once;  ///< whose keys blocks read at a time
 };
 
 /// Heads of up to these sizes; smaller ones are padded with zeros, which the copy engine makes.
@@ -52,12 +51,10 @@ struct AttentionRings {
 };
 
 /// The tiles of rows and keys that a block works on, one after the other. Rows that see most keys
-/// come first; blocks take turns forth and back, so that all have as much to do. At a time, blocks
-/// work on as many groups as have keys and values that L2 holds.
+/// come first; blocks take turns forth and back, so that all have as much to do.
 class TilesOfBlock {
 public:
-    __device__ TilesOfBlock(const WgmmaAttention& w, int rows)
-        : a_(w.a), groups_at_once_(w.groups_at_once), rows_(rows) {}
+    __device__ TilesOfBlock(const AttentionArguments& a, int rows) : a_(a), rows_(rows) {}
 
     /// False: there are no more.
     __device__ bool next() {
@@ -67,17 +64,15 @@ public:
         const int splits = a_.splits, groups = static_cast<int>(a_.groups * a_.sequences);
         const int tiles = (static_cast<int>(a_.rows()) + rows_ - 1) / rows_;
         if (item >= tiles * groups * splits) return false;
-        const int first = item / (tiles * splits * groups_at_once_) * groups_at_once_;
-        const int at_once = min(groups_at_once_, groups - first);
-        const int at = item / splits - first * tiles;
-        number_ = ((first + at % at_once) * tiles + at / at_once) * splits + item % splits;
+        number_ =
+            (item / splits % groups * tiles + item / splits / groups) * splits + item % splits;
         return true;
     }
     __device__ AttentionTile place() const { return {a_, rows_, number_}; }
 
 private:
     const AttentionArguments& a_;
-    int groups_at_once_, rows_, round_ = 0, number_ = 0;
+    int rows_, round_ = 0, number_ = 0;
 };
 
 template <class R>
@@ -120,10 +115,9 @@ template <class R>
 __device__ void find_tiles(const WgmmaAttention& w, typename R::Control& control) {
     const int lane = threadIdx.x % 32;
     RingPlace<2> at;
-    for (TilesOfBlock work(w, R::kRows); work.next();) {
+    for (TilesOfBlock work(w.a, R::kRows); work.next();) {
         const AttentionTile place = work.place();
         const int tiles = tiles_of<R>(place);
-        prefetch_queries<R>(w.a, place);
         for (int first = 0; first == 0 || first < tiles; first += 32) {
             const int tile = first + lane;
             TileView view{tile, TileMask::hidden, {}};
@@ -141,6 +135,7 @@ __device__ void find_tiles(const WgmmaAttention& w, typename R::Control& control
             if (lane == 0) barrier_arrive(&control.batches.full[at.stage]);
             at.advance();
         }
+        prefetch_queries<R>(w.a, place);  // rows before are still worked on, but for the first
     }
 }
 
@@ -153,7 +148,7 @@ public:
         : w_(w), shared_(shared), control_(control) {}
 
     __device__ void run() {
-        for (TilesOfBlock work(w_, R::kRows); work.next();) {
+        for (TilesOfBlock work(w_.a, R::kRows); work.next();) {
             const AttentionTile place = work.place();
             const int head = static_cast<int>(place.group * w_.a.group_heads);
             key_head_ = head / static_cast<int>(w_.a.heads_per_key);
