@@ -2,6 +2,7 @@
 #include "backends/cuda/kernels/elementwise/glu_functions.cuh"
 #include "backends/cuda/kernels/operand.cuh"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "backends/cuda/kernels/products/tile_words.cuh"
 #include "backends/cuda/kernels/products/tiled_activations.hpp"
 #include "backends/cuda/kernels/wgmma.cuh"
 #include "ops/norm.hpp"
@@ -10,7 +11,6 @@ namespace heddle::cuda {
 namespace {
 
 constexpr int kQuads = 4, kMostThreads = 1024;
-constexpr float kComfortable = 16384;  ///< a column below this keeps its scale
 
 enum class Making { as_they_are, norm, glu };
 
@@ -92,11 +92,6 @@ __device__ __forceinline__ void store_four(const TileArguments& a, std::int64_t 
         put(k, pack(x[0], x[1]));
         put(k + 2, pack(x[2], x[3]));
     }
-}
-
-/// By how much a column is scaled down.
-__device__ __forceinline__ int exponent_for(float largest) {
-    return largest > kComfortable && !isinf(largest) ? ilogbf(largest) - 13 : 0;
 }
 
 /// A column of the result.
