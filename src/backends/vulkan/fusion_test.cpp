@@ -9,6 +9,7 @@
 #include "backends/vulkan/plan.hpp"
 #include "backends/vulkan/test_support.hpp"
 #include "ggml/ops.h"
+#include "heddle/backend/nodes.hpp"
 
 namespace heddle::vulkan {
 namespace {
