@@ -44,7 +44,7 @@ struct Step {
         const Tensor* weights = nullptr;  ///< of the norm that follows
     };
     int takes = kNowhere;  ///< half where the launch before has left its activations, coded
-    Left leaves;           ///< where it leaves its result for the launch that follows
+    Left leaves{};         ///< where it leaves its result for the launch that follows
 
     const char* name() const;
     StepNodes nodes() const;
