@@ -213,6 +213,26 @@ TEST(ChoiceOfAttention, LongCachesAndThoseOfBlocksComeThroughRings) {
         EXPECT_EQ(chosen(type, 128, 256), "attention_ring");
 }
 
+TEST(ChoiceOfAttention, RingsTakeWhatTheCopyEngineCanReadAsItLies) {
+    const auto chosen = [](auto change) {
+        AttentionNode one(GGML_TYPE_Q5_1, 64);
+        one.q.ne[1] = one.node.ne[2] = 1;
+        one.k = one.v = dense(GGML_TYPE_Q5_1, {64, 64, 2, 1});
+        one.mask = dense(GGML_TYPE_F16, {64, 3, 1, 1});
+        change(one);
+        return one.chosen();
+    };
+    EXPECT_EQ(chosen([](AttentionNode&) {}), "attention_ring");
+    // A mask of 17 keys has rows of 34 bytes.
+    EXPECT_EQ(chosen([](AttentionNode& n) {
+                  n.k = n.v = dense(GGML_TYPE_Q5_1, {64, 17, 2, 1});
+                  n.mask = dense(GGML_TYPE_F16, {17, 3, 1, 1});
+              }),
+              "attention_mma");
+    EXPECT_EQ(chosen([](AttentionNode& n) { n.mask.nb[1] += 2; }), "attention_mma");
+    EXPECT_EQ(chosen([](AttentionNode& n) { n.q.nb[2] += 4; }), "attention_mma");
+}
+
 TEST(ChoiceOfAttention, DeclinesInWords) {
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 12).chosen(), "a head size is no multiple of 8");
     EXPECT_EQ(AttentionNode(GGML_TYPE_F16, 584).chosen(), "a head size is above 576");

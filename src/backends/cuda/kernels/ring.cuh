@@ -21,10 +21,10 @@ template <int kStages>
 struct RingBarriers {
     std::uint64_t full[kStages], empty[kStages];
 
-    /// `readers`: how many arrive when they have read a stage.
-    __device__ void init(unsigned readers) {
+    /// How many arrive when they have read a stage, and when they have filled one.
+    __device__ void init(unsigned readers, unsigned writers = 1) {
         for (int i = 0; i < kStages; ++i) {
-            barrier_init(&full[i], 1);
+            barrier_init(&full[i], writers);
             barrier_init(&empty[i], readers);
         }
     }

@@ -52,7 +52,7 @@ std::int64_t rows_of(const Tensor& node) {
 
 std::string_view objection(const Tensor& node) {
     if (const auto reason = attention_objection(node); !reason.empty()) return reason;
-    const Tensor &k = *node.src[1], &v = *node.src[2];
+    const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
     if (k.type != v.type) return "keys and values have different types";
     const bool is_half = k.type == GGML_TYPE_F16;
     if (launch_of(k.type) == nullptr) return "keys are neither f16 nor of blocks of 32";
@@ -64,6 +64,10 @@ std::string_view objection(const Tensor& node) {
     if (is_half && k.ne[1] < kLeastHalfKeys) return "fewer than 4096 keys";
     if (!has_boxes(k) || !has_boxes(v))
         return "rows of keys or values are no multiples of 16 bytes";
+    if (!has_aligned_strides(q, 16)) return "rows of q do not begin at multiples of 16 bytes";
+    const Tensor* mask = node.src[3];
+    if (mask != nullptr && !has_whole_mask_pieces(*mask, k.ne[1]))
+        return "rows of the mask are no multiples of 16 bytes";
     return {};
 }
 

@@ -26,7 +26,7 @@ std::string_view objection(const Tensor& node) {
     if (!has_aligned_strides(q, 16)) return "rows of q do not begin at multiples of 16 bytes";
     if (!(unpack<ops::FlashAttnExt::Params>(node).scale > 0)) return "the scale is not positive";
     const Tensor* mask = node.src[3];
-    if (mask != nullptr && (!has_aligned_strides(*mask, 16) || k.ne[1] % 8 != 0))
+    if (mask != nullptr && !has_whole_mask_pieces(*mask, k.ne[1]))
         return "rows of the mask are no multiples of 16 bytes";
     return {};
 }

@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(R::kThreads, 1)
     if (threadIdx.x == 0) {
         control.keys.init(8);
         control.values.init(8);
-        control.batches.init(1);
+        control.batches.init(1, 32);  // all lanes of a warp write a batch
         barrier_init_fence();
     }
     __syncthreads();

@@ -131,8 +131,7 @@ __device__ void find_tiles(const WgmmaAttention& w, typename R::Control& control
             barrier_wait(&control.batches.empty[at.stage], at.phase ^ 1u);
             if (is_seen) batch.views[__popc(seen & ((1u << lane) - 1u))] = view;
             if (lane == 0) batch.count = __popc(seen), batch.is_last = first + 32 >= tiles;
-            __syncwarp();
-            if (lane == 0) barrier_arrive(&control.batches.full[at.stage]);
+            barrier_arrive(&control.batches.full[at.stage]);
             at.advance();
         }
         prefetch_queries<R>(w.a, place);  // rows before are still worked on, but for the first

@@ -68,6 +68,11 @@ inline bool has_aligned_strides(const Tensor& t, std::size_t bytes) {
            (t.view_src == nullptr || t.view_offs % bytes == 0);
 }
 
+/// Whether rows of an attention's mask can be copied 16 bytes at a time, up to the last key.
+inline bool has_whole_mask_pieces(const Tensor& mask, std::int64_t keys) {
+    return has_aligned_strides(mask, 16) && keys % 8 == 0;
+}
+
 inline bool is_aligned(const void* data, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
