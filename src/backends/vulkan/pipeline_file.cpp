@@ -35,15 +35,13 @@ std::string pipeline_file(const Board& board) {
 
 std::vector<std::byte> read_pipeline_file(const std::string& file, const Board& board) {
     if (file.empty()) return {};
-    std::error_code failed;
-    const auto size = std::filesystem::file_size(file, failed);
-    constexpr std::uintmax_t most = 256u << 20;
-    if (failed || size < sizeof(VkPipelineCacheHeaderVersionOne) || size > most) return {};
-    std::vector<std::byte> bytes(size);
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-        return {};
-    }
+    // Another process may put a new file at the path meanwhile: all is asked of the open one.
+    std::ifstream stream(file, std::ios::binary | std::ios::ate);
+    const std::streamsize size = stream.tellg();
+    constexpr std::streamsize least = sizeof(VkPipelineCacheHeaderVersionOne), most = 256 << 20;
+    if (!stream || size < least || size > most) return {};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+    if (!stream.seekg(0) || !stream.read(reinterpret_cast<char*>(bytes.data()), size)) return {};
     const VkPipelineCacheHeaderVersionOne expected = header_of(board);
     if (std::memcmp(bytes.data(), &expected, sizeof expected) != 0) return {};
     return bytes;

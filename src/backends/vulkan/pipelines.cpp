@@ -30,8 +30,14 @@ Result<> Pipelines::start() {
     cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     cache.initialDataSize = kept.size();
     cache.pInitialData = kept.data();
-    return gpu_.check(api.CreatePipelineCache(gpu_.handle(), &cache, nullptr, &cache_),
-                      "making a cache of pipelines");
+    const auto create = [&] {
+        return api.CreatePipelineCache(gpu_.handle(), &cache, nullptr, &cache_);
+    };
+    if (create() == VK_SUCCESS) return ok();
+    // A driver may refuse what is broken behind the header.
+    cache.initialDataSize = 0;
+    cache.pInitialData = nullptr;
+    return gpu_.check(create(), "making a cache of pipelines");
 }
 
 Pipelines::~Pipelines() {
