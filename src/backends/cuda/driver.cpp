@@ -1,8 +1,6 @@
 #include "backends/cuda/driver.hpp"
 
-#include <array>
 #include <atomic>
-#include <cstdio>
 
 namespace heddle::cuda {
 namespace {
@@ -55,17 +53,6 @@ cudaError_t fault_here(cudaError_t usual) {
         return cudaErrorDevicesUnavailable;
     }
     return one.left-- == 0 ? usual : cudaSuccess;
-}
-
-std::string describe_bytes(std::size_t size) {
-    constexpr std::array units{"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double amount = static_cast<double>(size);
-    std::size_t unit = 0;
-    while (amount >= 1024 && unit + 1 < units.size()) amount /= 1024, ++unit;
-    std::array<char, 48> words{};
-    std::snprintf(words.data(), words.size(), unit == 0 ? "%.0f %s" : "%.1f %s", amount,
-                  units[unit]);
-    return words.data();
 }
 
 }  // namespace heddle::cuda

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/gpu/bytes_text.hpp"
 #include "core/error.hpp"
 
 /// The CUDA runtime as values: errors are Results with a sentence, handles have owners.
@@ -52,8 +53,7 @@ cudaError_t order(const Call& call) {
     return fault != cudaSuccess ? fault : call();
 }
 
-/// A number of bytes for people: "3.2 GiB".
-std::string describe_bytes(std::size_t size);
+using gpu::describe_bytes;
 
 /// Makes a device the current one of the calling thread, which may have had another or none. The
 /// one before is not made current again: that would create a context on a device that is not used.

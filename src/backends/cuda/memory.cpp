@@ -156,27 +156,9 @@ cudaError_t copy_across(void* to, int to_ordinal, const void* from, int from_ord
 
 // ---- memory of the host ------------------------------------------------------------------------
 
-void PinnedBuffer::write(std::size_t offset, std::span<const std::byte> bytes) {
-    std::memcpy(static_cast<std::byte*>(base()) + offset, bytes.data(), bytes.size());
-}
-
-void PinnedBuffer::read(std::size_t offset, std::span<std::byte> bytes) {
-    std::memcpy(bytes.data(), static_cast<const std::byte*>(base()) + offset, bytes.size());
-}
-
-void PinnedBuffer::fill(std::size_t offset, std::size_t size, std::uint8_t value) {
-    std::memset(static_cast<std::byte*>(base()) + offset, value, size);
-}
-
-bool PinnedBuffer::copy(const Tensor& from, Tensor& to) {
-    const ggml_backend_buffer_t source = root_buffer(from);
-    if (source == nullptr || !ggml_backend_buffer_is_host(source)) return false;
-    std::memmove(to.data, from.data, byte_size(from));
-    return true;
-}
-
 Result<ggml_backend_buffer_t> HostMemory::allocate_pinned(std::size_t size) {
     if (board_ == nullptr) return failure(Errc::not_found, "there is no CUDA device");
+    if (!board_->options.is_pinned) return failure(Errc::unsupported, "GGML_CUDA_NO_PINNED is set");
     HEDDLE_TRY(board_->select());
     void* memory = nullptr;
     const auto allocate = [&] {
@@ -188,18 +170,7 @@ Result<ggml_backend_buffer_t> HostMemory::allocate_pinned(std::size_t size) {
 }
 
 Result<ggml_backend_buffer_t> HostMemory::allocate(std::size_t size) {
-    if (board_ != nullptr && board_->options.is_pinned) {
-        auto pinned = allocate_pinned(size);
-        if (pinned) return pinned;
-        plugin::log(GGML_LOG_LEVEL_DEBUG,
-                    pinned.error().message + "; ordinary memory is used instead");
-    }
-    const ggml_backend_buffer_t plain =
-        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size);
-    if (plain == nullptr) {
-        return failure(Errc::out_of_memory, "the host has no ", describe_bytes(size));
-    }
-    return plain;
+    return gpu::or_plain_memory(allocate_pinned(size), size);
 }
 
 }  // namespace heddle::cuda

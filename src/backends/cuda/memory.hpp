@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/cuda/board.hpp"
+#include "backends/gpu/host_memory.hpp"
 #include "heddle/backend.hpp"
 
 /// Memory of CUDA devices, and page-locked memory of the host.
@@ -73,15 +74,11 @@ private:
 };
 
 /// Host memory that devices transfer fast.
-class PinnedBuffer {
+class PinnedBuffer : public gpu::HostBytes<PinnedBuffer> {
 public:
     explicit PinnedBuffer(PinnedMemory memory) : memory_(std::move(memory)) {}
 
     void* base() const { return memory_.get(); }
-    void write(std::size_t offset, std::span<const std::byte> bytes);
-    void read(std::size_t offset, std::span<std::byte> bytes);
-    void fill(std::size_t offset, std::size_t size, std::uint8_t value);
-    bool copy(const Tensor& from, Tensor& to);
 
 private:
     const PinnedMemory memory_;

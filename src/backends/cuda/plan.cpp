@@ -26,15 +26,6 @@ std::size_t alignment_of(Type type) {
     return block_size(type) > 1 ? 2 : size_of(type);
 }
 
-bool is_aligned(const Tensor& tensor) {
-    const std::size_t alignment = alignment_of(tensor.type);
-    if (reinterpret_cast<std::uintptr_t>(tensor.data) % alignment != 0) return false;
-    for (int d = 0; d < kMaxDims; ++d) {
-        if (tensor.ne[d] > 1 && tensor.nb[d] % alignment != 0) return false;
-    }
-    return true;
-}
-
 Result<> check_place(const Board& board, const Tensor& tensor) {
     if (heddle::is_empty(tensor)) return ok();
     const CudaBuffer* buffer = buffer_of(tensor);
@@ -43,7 +34,7 @@ Result<> check_place(const Board& board, const Tensor& tensor) {
     }
     const std::size_t size = byte_size(tensor);
     HEDDLE_TRY(buffer->check_range(tensor, {0, size, 1, size, size}));
-    if (is_aligned(tensor)) return ok();
+    if (gpu::has_elements_at(tensor, alignment_of(tensor.type))) return ok();
     return invalid(describe(tensor), " at ", tensor.data, " is not aligned to its elements");
 }
 

@@ -1,16 +1,13 @@
 #include "backends/cuda/product_fusion.hpp"
 
 #include "backends/cuda/step_list.hpp"
+#include "backends/gpu/tensor_ranges.hpp"
 #include "ggml/op_list.h"
 
 namespace heddle::cuda {
 namespace {
 
-bool overlap(const Tensor& a, const Tensor& b) {
-    const auto x = reinterpret_cast<std::uintptr_t>(a.data);
-    const auto y = reinterpret_cast<std::uintptr_t>(b.data);
-    return x < y + byte_size(b) && y < x + byte_size(a);
-}
+using gpu::overlap;
 
 /// Dense rows of F32 that 16 bytes at a time can be read of.
 bool is_plain(const Tensor& tensor) {

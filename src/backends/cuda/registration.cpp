@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "backends/cuda/all_reduce.hpp"
 #include "backends/cuda/device.hpp"
+#include "backends/gpu/environment.hpp"
 #include "backends/named_functions.hpp"
 #include "ggml-cuda.h"
 #include "ggml-impl.h"
@@ -23,16 +23,8 @@ namespace {
 
 // ---- options -----------------------------------------------------------------------------------
 
-/// A whole number from the environment; none, with a warning, for anything else.
 std::optional<std::int64_t> number_from(const char* name) {
-    const char* words = std::getenv(name);
-    if (words == nullptr) return std::nullopt;
-    std::int64_t number = 0;
-    const char* const end = words + std::strlen(words);
-    const auto [stop, failed] = std::from_chars(words, end, number);
-    if (failed == std::errc{} && stop == end) return number;
-    plugin::log(GGML_LOG_LEVEL_WARN, text("CUDA: ", name, " is '", words, "', no whole number"));
-    return std::nullopt;
+    return gpu::whole_number("CUDA", name, std::getenv(name));
 }
 
 /// Of the ways that the environment may ask for, ours is one and none another.

@@ -1,39 +1,6 @@
 #include "backends/cuda/rope_fusion.hpp"
 
-#include <algorithm>
-
-#include "backends/gpu/gather_products.hpp"
-
 namespace heddle::cuda {
-namespace {
-
-struct Bytes {
-    std::uintptr_t begin, end;
-};
-
-Bytes bytes_of(const Tensor& tensor) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
-    return {begin, begin + byte_size(tensor)};
-}
-
-}  // namespace
-
-bool overlap(const Tensor& a, const Tensor& b) {
-    if (a.data == nullptr || b.data == nullptr) return gpu::root_of(&a) == gpu::root_of(&b);
-    const Bytes x = bytes_of(a), y = bytes_of(b);
-    return x.begin < y.end && y.begin < x.end;
-}
-
-bool are_apart(const Tensor& node, const Tensor& other) {
-    if (overlap(node, other)) return false;
-    for (const Tensor* source : node.src) {
-        if (source != nullptr && overlap(*source, other)) return false;
-    }
-    return std::ranges::none_of(other.src, [&](const Tensor* source) {
-        return source != nullptr && overlap(*source, node);
-    });
-}
-
 bool is_apart(const Tensor& node, const RopeStoreGroup& group) {
     for (int i = 0; i < group.count; ++i) {
         const RopeStore& member = group.members[static_cast<std::size_t>(i)];

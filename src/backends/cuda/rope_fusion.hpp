@@ -2,11 +2,8 @@
 
 #include "backends/cuda/fusion.hpp"
 
-/// What fusing asks about memory, and how ROPE and SET_ROWS come together.
+/// How ROPE and SET_ROWS come together, and what must be apart from them.
 namespace heddle::cuda {
-
-/// Whether `node` neither writes what `other` touches nor the other way round.
-bool are_apart(const Tensor& node, const Tensor& other);
 
 /// Whether a node's memory is apart from all members'.
 bool is_apart(const Tensor& node, const RopeStoreGroup& group);

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "backends/gpu/architectures.hpp"
+#include "backends/gpu/bytes_text.hpp"
 #include "backends/gpu/codebooks.hpp"
 #include "backends/gpu/conditions/common.hpp"
+#include "backends/gpu/environment.hpp"
 #include "backends/gpu/gather_products.hpp"
 #include "backends/gpu/hazards.hpp"
 #include "backends/gpu/kernel_table.hpp"
 #include "backends/gpu/offload.hpp"
 #include "backends/gpu/replay_key.hpp"
+#include "backends/gpu/tensor_ranges.hpp"
 #include "core/test_support.hpp"
 #include "ggml/op_list.h"
 #include "ggml/ops_math.h"
@@ -268,6 +271,85 @@ TEST(Hazards, PartsOfARangeCount) {
     Hazards hazards;
     hazards.add({}, std::array{Range{0, 20}});
     EXPECT_TRUE(hazards.add(std::array{kB}, {}));
+}
+
+// ---- memory of tensors -------------------------------------------------------------------------
+
+Tensor floats_at(std::uintptr_t address, std::int64_t columns, std::int64_t rows = 1) {
+    Tensor tensor = node_of(GGML_OP_NONE, columns, rows);
+    tensor.type = GGML_TYPE_F32;
+    tensor.nb[0] = sizeof(float);
+    for (int d = 1; d < kMaxDims; ++d) {
+        tensor.nb[d] = tensor.nb[d - 1] * static_cast<std::size_t>(tensor.ne[d - 1]);
+    }
+    tensor.data = reinterpret_cast<void*>(address);
+    return tensor;
+}
+
+TEST(TensorRanges, OverlapWhereTheyShareAByte) {
+    const Tensor a = floats_at(0x1000, 4), next = floats_at(0x1010, 4),
+                 inside = floats_at(0x100c, 1);
+    EXPECT_FALSE(overlap(a, next));
+    EXPECT_TRUE(overlap(a, inside));
+    EXPECT_FALSE(overlap(next, inside));
+}
+
+TEST(TensorRanges, WithoutMemoryOverlapWhereTheyHaveOneRoot) {
+    const Tensor a = floats_at(0, 4), b = floats_at(0, 4);
+    Tensor view = floats_at(0, 2);
+    view.view_src = const_cast<Tensor*>(&a);
+    EXPECT_TRUE(overlap(a, view));
+    EXPECT_FALSE(overlap(b, view));
+}
+
+TEST(TensorRanges, NodesAreApartUnlessOneWritesWhatTheOtherTouches) {
+    Tensor x = floats_at(0x1000, 4), y = floats_at(0x2000, 4);
+    Tensor one = floats_at(0x3000, 4), other = floats_at(0x4000, 4);
+    one.src[0] = other.src[0] = &x;
+    other.src[1] = &y;
+    EXPECT_TRUE(are_apart(one, other)) << "both read the same";
+    one.data = y.data;
+    EXPECT_FALSE(are_apart(one, other));
+    EXPECT_FALSE(are_apart(other, one));
+    one.data = other.data;
+    EXPECT_FALSE(are_apart(one, other));
+}
+
+TEST(TensorRanges, ElementsLieAtMultiplesInEveryDimensionThatHasSeveral) {
+    Tensor tensor = floats_at(0x1008, 4, 2);
+    EXPECT_TRUE(has_elements_at(tensor, 4));
+    EXPECT_FALSE(has_elements_at(tensor, 16));
+    tensor.nb[1] = 18;
+    EXPECT_FALSE(has_elements_at(tensor, 4));
+    tensor.ne[1] = 1;
+    EXPECT_TRUE(has_elements_at(tensor, 4));
+}
+
+// ---- words and numbers -------------------------------------------------------------------------
+
+TEST(Environment, OnlyWholeNumbersAreTaken) {
+    std::string told;
+    ggml_log_set([](ggml_log_level, const char* words,
+                    void* to) { *static_cast<std::string*>(to) += words; },
+                 &told);
+    EXPECT_EQ(whole_number("CUDA", "N", nullptr), std::nullopt);
+    EXPECT_EQ(whole_number("CUDA", "N", "-12"), -12);
+    EXPECT_EQ(told, "");
+    for (const char* words : {"", "3x", " 3", "99999999999999999999"}) {
+        told.clear();
+        EXPECT_EQ(whole_number("CUDA", "N", words), std::nullopt) << words;
+        EXPECT_NE(told.find("CUDA: N is '" + std::string(words) + "', no whole number"),
+                  std::string::npos)
+            << told;
+    }
+    ggml_log_set(nullptr, nullptr);
+}
+
+TEST(BytesText, HasTheLargestUnitThatIsNotBelowOne) {
+    EXPECT_EQ(describe_bytes(1023), "1023 bytes");
+    EXPECT_EQ(describe_bytes(1536), "1.5 KiB");
+    EXPECT_EQ(describe_bytes(std::size_t{3} << 30), "3.0 GiB");
+    EXPECT_EQ(describe_bytes(std::size_t{5000} << 40), "5000.0 TiB");
 }
 
 // ---- types -------------------------------------------------------------------------------------

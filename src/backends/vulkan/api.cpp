@@ -2,9 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <array>
-#include <cstdio>
-
 namespace heddle::vulkan {
 namespace {
 
@@ -42,17 +39,6 @@ std::string name_of(VkResult result) {
         default:
             return text("VkResult ", static_cast<int>(result));
     }
-}
-
-std::string describe_bytes(std::size_t size) {
-    constexpr std::array units{"bytes", "KiB", "MiB", "GiB", "TiB"};
-    double amount = static_cast<double>(size);
-    std::size_t unit = 0;
-    for (; amount >= 1024 && unit + 1 < units.size(); ++unit) amount /= 1024;
-    std::array<char, 32> words{};
-    std::snprintf(words.data(), words.size(), unit == 0 ? "%.0f %s" : "%.1f %s", amount,
-                  units[unit]);
-    return words.data();
 }
 
 Result<> Instance::load(const std::string& library) {

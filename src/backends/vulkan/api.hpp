@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/gpu/bytes_text.hpp"
 #include "core/error.hpp"
 
 /// Vulkan as values: the loader is opened at run time, results are Results with a sentence, handles
@@ -64,8 +65,7 @@ Result<> check(VkResult result, const Parts&... parts) {
     return failure(is_memory ? Errc::out_of_memory : Errc::device, parts..., ": ", name_of(result));
 }
 
-/// A number of bytes for people: "3.2 GiB".
-std::string describe_bytes(std::size_t size);
+using gpu::describe_bytes;
 
 /// An instance of Vulkan, and the loader that it came from. Lives as long as any of its devices.
 class Instance {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/gpu/gather_products.hpp"
-#include "backends/gpu/hazards.hpp"
+#include "backends/gpu/tensor_ranges.hpp"
 #include "ggml/op_list.h"
 
 namespace heddle::vulkan {
@@ -11,23 +10,7 @@ namespace {
 
 // ---- memory ------------------------------------------------------------------------------------
 
-gpu::Range range_of(const Tensor& tensor) {
-    const auto begin = reinterpret_cast<std::uint64_t>(tensor.data);
-    return {begin, begin + byte_size(tensor)};
-}
-
-bool overlap(const Tensor& a, const Tensor& b) { return range_of(a).overlaps(range_of(b)); }
-
-/// Whether `node` neither writes what `other` touches nor the other way round.
-bool are_apart(const Tensor& node, const Tensor& other) {
-    if (overlap(node, other)) return false;
-    for (const Tensor* source : node.src) {
-        if (source != nullptr && overlap(*source, other)) return false;
-    }
-    return std::ranges::none_of(other.src, [&](const Tensor* source) {
-        return source != nullptr && overlap(*source, node);
-    });
-}
+using gpu::are_apart, gpu::overlap;
 
 bool has_same_place(const Tensor& a, const Tensor& b) {
     return a.data == b.data && std::equal(std::begin(a.nb), std::end(a.nb), std::begin(b.nb));

@@ -131,26 +131,8 @@ Result<std::unique_ptr<VulkanBuffer>> DeviceMemory::allocate(std::size_t size) {
 
 // ---- memory of the host ------------------------------------------------------------------------
 
-void PinnedBuffer::write(std::size_t offset, std::span<const std::byte> bytes) {
-    std::memcpy(static_cast<std::byte*>(base()) + offset, bytes.data(), bytes.size());
-}
-
-void PinnedBuffer::read(std::size_t offset, std::span<std::byte> bytes) {
-    std::memcpy(bytes.data(), static_cast<const std::byte*>(base()) + offset, bytes.size());
-}
-
-void PinnedBuffer::fill(std::size_t offset, std::size_t size, std::uint8_t value) {
-    std::memset(static_cast<std::byte*>(base()) + offset, value, size);
-}
-
-bool PinnedBuffer::copy(const Tensor& from, Tensor& to) {
-    const ggml_backend_buffer_t source = root_buffer(from);
-    if (source == nullptr || !ggml_backend_buffer_is_host(source)) return false;
-    std::memmove(to.data, from.data, byte_size(from));
-    return true;
-}
-
 Result<ggml_backend_buffer_t> HostMemory::allocate_pinned(std::size_t size) {
+    if (site_ == nullptr) return failure(Errc::not_found, "there is no Vulkan device");
     HEDDLE_TRY_ASSIGN(const auto gpu, site_->gpu());
     HEDDLE_TRY_ASSIGN(Memory memory, Memory::make(*gpu, size, Placement::staging));
     return plugin::make_buffer(handle(), std::make_unique<PinnedBuffer>(*site_, std::move(memory)),
@@ -158,18 +140,7 @@ Result<ggml_backend_buffer_t> HostMemory::allocate_pinned(std::size_t size) {
 }
 
 Result<ggml_backend_buffer_t> HostMemory::allocate(std::size_t size) {
-    if (site_ != nullptr) {
-        auto pinned = allocate_pinned(size);
-        if (pinned) return pinned;
-        plugin::log(GGML_LOG_LEVEL_DEBUG,
-                    pinned.error().message + "; ordinary memory is used instead");
-    }
-    const ggml_backend_buffer_t plain =
-        ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size);
-    if (plain == nullptr) {
-        return failure(Errc::out_of_memory, "the host has no ", describe_bytes(size));
-    }
-    return plain;
+    return gpu::or_plain_memory(allocate_pinned(size), size);
 }
 
 }  // namespace heddle::vulkan

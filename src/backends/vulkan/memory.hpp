@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "backends/gpu/host_memory.hpp"
 #include "backends/vulkan/courier.hpp"
 #include "core/tensor.hpp"
 #include "heddle/backend.hpp"
@@ -88,7 +89,7 @@ private:
 };
 
 /// Host memory that devices transfer without a copy in between.
-class PinnedBuffer {
+class PinnedBuffer : public gpu::HostBytes<PinnedBuffer> {
 public:
     PinnedBuffer(Site& site, Memory memory) : site_(site), memory_(std::move(memory)) {
         site_.add_pinned(memory_);
@@ -101,10 +102,6 @@ public:
     PinnedBuffer& operator=(const PinnedBuffer&) = delete;
 
     void* base() const { return memory_.mapped(); }
-    void write(std::size_t offset, std::span<const std::byte> bytes);
-    void read(std::size_t offset, std::span<std::byte> bytes);
-    void fill(std::size_t offset, std::size_t size, std::uint8_t value);
-    bool copy(const Tensor& from, Tensor& to);
 
 private:
     Site& site_;

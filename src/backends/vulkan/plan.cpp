@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/gpu/hazards.hpp"
+#include "backends/gpu/tensor_ranges.hpp"
 #include "backends/vulkan/fusion.hpp"
 #include "core/graph.hpp"
 #include "heddle/backend/nodes.hpp"
@@ -23,15 +23,6 @@ std::size_t alignment_of(Type type) {
     return size_of(type);
 }
 
-bool is_aligned(const Tensor& tensor) {
-    const std::size_t alignment = alignment_of(tensor.type);
-    if (reinterpret_cast<std::uintptr_t>(tensor.data) % alignment != 0) return false;
-    for (int d = 0; d < kMaxDims; ++d) {
-        if (tensor.ne[d] > 1 && tensor.nb[d] % alignment != 0) return false;
-    }
-    return true;
-}
-
 Result<> check_place(const Site& site, const Tensor& tensor) {
     if (heddle::is_empty(tensor)) return ok();
     const VulkanBuffer* buffer = buffer_of(tensor);
@@ -39,7 +30,7 @@ Result<> check_place(const Site& site, const Tensor& tensor) {
         return invalid(describe(tensor), " is not in memory of ", site.board().name);
     }
     HEDDLE_TRY(buffer->position(tensor, 0, byte_size(tensor)));
-    if (is_aligned(tensor)) return ok();
+    if (gpu::has_elements_at(tensor, alignment_of(tensor.type))) return ok();
     return invalid(describe(tensor), " at ", tensor.data, " is not aligned to its elements");
 }
 
@@ -69,23 +60,18 @@ std::string describe_step(const Step& step) {
     return words;
 }
 
-gpu::Range range_of(const Tensor& tensor) {
-    const auto begin = reinterpret_cast<std::uint64_t>(tensor.data);
-    return {begin, begin + byte_size(tensor)};
-}
-
 /// What a step reads and writes. Results between its nodes are neither.
 void add_ranges(const Step& step, std::vector<gpu::Range>& reads, std::vector<gpu::Range>& writes) {
     reads.clear();
     writes.clear();
     const StepNodes nodes = step.nodes(), results = step.results();
-    for (const Tensor* result : results) writes.push_back(range_of(*result));
+    for (const Tensor* result : results) writes.push_back(gpu::range_of(*result));
     for (const Tensor* node : nodes) {
         for (const Tensor* source : node->src) {
             if (source == nullptr || source->data == nullptr) continue;
             if (nodes.contain(source) || nodes.contain(source->view_src)) continue;
             const bool is_written = step.single() != nullptr && step.kernel->writes_operands;
-            (is_written ? writes : reads).push_back(range_of(*source));
+            (is_written ? writes : reads).push_back(gpu::range_of(*source));
         }
     }
 }

@@ -1,11 +1,11 @@
 // ggml-vulkan.h, and the registration "Vulkan".
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
+#include "backends/gpu/environment.hpp"
 #include "backends/named_functions.hpp"
 #include "backends/vulkan/device.hpp"
 #include "ggml-vulkan.h"
@@ -19,16 +19,8 @@ namespace {
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-/// A whole number from the environment; none, with a warning, for anything else.
 std::optional<std::int64_t> number_from(const char* name) {
-    const char* words = std::getenv(name);
-    if (words == nullptr) return std::nullopt;
-    std::int64_t number = 0;
-    const char* const end = words + std::strlen(words);
-    const auto [stop, failed] = std::from_chars(words, end, number);
-    if (failed == std::errc{} && stop == end) return number;
-    plugin::log(GGML_LOG_LEVEL_WARN, text("Vulkan: ", name, " is '", words, "', no whole number"));
-    return std::nullopt;
+    return gpu::whole_number("Vulkan", name, std::getenv(name));
 }
 
 std::uint64_t bytes_from(const char* name, std::uint64_t otherwise) {
