@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/tensor.hpp"
+#include "backends/gpu/tensor_ranges.hpp"
 #include "ggml/op_list.h"
 
 namespace heddle::gpu {
@@ -11,11 +11,6 @@ namespace heddle::gpu {
 /// How far ahead products of the same activations are looked for. Between those for queries, keys
 /// and values are biases, norms, ROPE and stores.
 inline constexpr std::size_t kProductReach = 24;
-
-inline const Tensor* root_of(const Tensor* tensor) {
-    while (tensor->view_src != nullptr) tensor = tensor->view_src;
-    return tensor;
-}
 
 /// Whether `node` could run before `passed`: it uses nothing that they make or write. Memory has
 /// not been planned yet, so that only what views have in common counts.

@@ -12,7 +12,7 @@
 /// Memory of the host that a device reads by itself, or would if there were any.
 namespace heddle::gpu {
 
-/// What a buffer in such memory does with its bytes. `Buffer` is derived from this and has `base()`.
+/// What a buffer in such memory does with its bytes. `Buffer` is derived from it and has `base()`.
 template <class Buffer>
 class HostBytes {
 public:

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
-#include "backends/gpu/gather_products.hpp"
 #include "backends/gpu/hazards.hpp"
 #include "core/tensor.hpp"
 
 /// Which bytes tensors take, as fusion asks for it.
 namespace heddle::gpu {
+
+inline const Tensor* root_of(const Tensor* tensor) {
+    while (tensor->view_src != nullptr) tensor = tensor->view_src;
+    return tensor;
+}
 
 inline Range range_of(const Tensor& tensor) {
     const auto begin = reinterpret_cast<std::uint64_t>(tensor.data);

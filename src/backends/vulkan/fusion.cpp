@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/gpu/gather_products.hpp"
 #include "backends/gpu/tensor_ranges.hpp"
 #include "ggml/op_list.h"
 
