@@ -73,6 +73,7 @@ void RunsOn::add_options(CLI::App& command) {
     command.option_defaults()->group("Devices");
     add_shared(command, shared::kDevice, devices)->default_str("all with memory of their own");
     add_shared(command, shared::kBudget, budgets);
+    add_shared_flag(command, shared::kJoin, join);
     command.add_option("--policy", policy, "Place nodes by rules or by cost")
         ->capture_default_str()
         ->check(CLI::IsMember({"rules", "cost"}));
@@ -122,6 +123,13 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
 }
 
 Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
+    if (join && !budgets.empty()) {
+        return invalid("--budget ", budgets.front(),
+                       ": with --join all devices have as much of every layer");
+    }
+    if (join && policy == "cost") {
+        return invalid("--policy cost: with --join all nodes of a layer stay together");
+    }
     HEDDLE_TRY_ASSIGN(DeviceChoice choice, choose_devices(devices, budgets));
     if (instruction_set != "best") {
         HEDDLE_TRY_ASSIGN(const Target processor, Target::open("CPU"));

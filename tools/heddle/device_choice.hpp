@@ -23,6 +23,7 @@ struct RunsOn {
     std::int64_t context = 0;  ///< tokens to make room for; 0: what the model was made for
     bool no_fusion = false;    ///< each node is computed by itself
     bool mapped = false;       ///< weights stay where the file is mapped
+    bool join = false;         ///< the devices work as one
 
     void add_options(CLI::App& command);
 

@@ -46,6 +46,7 @@ struct Explanation {
     std::vector<Demand> demands;
     std::vector<std::string> places;
     std::vector<LeftOut> left_out;
+    std::vector<std::string> joined;
     std::int64_t context = 0;
     json schedule;
     std::string text, html, trace, dot;
@@ -101,6 +102,7 @@ Result<Explanation> forecast(const ModelFile& file, const ExplainOptions& option
     explanation.demands = demands_of(*model, setting.rooms);
     explanation.places = model->places();
     explanation.left_out = setting.left_out;
+    explanation.joined = joined_names(setting.rooms, model->places());
     explanation.context = model->context();
     HEDDLE_TRY_ASSIGN(const auto largest, Generator::describe_largest(*model, setting.batch));
     HEDDLE_TRY_ASSIGN(auto results, Generator::result_bytes(scheduler, largest.graph));
@@ -154,9 +156,9 @@ std::string time_text(double seconds) {
 
 void print_tables(const Explanation& explanation, const ExplainOptions& options) {
     const json& schedule = explanation.schedule;
-    print("{}: {} token{} at a time, room for {}; {}{}\n\n", options.model, options.tokens,
+    print("{}: {} token{} at a time, room for {}; {}{}{}\n\n", options.model, options.tokens,
           options.tokens == 1 ? "" : "s", explanation.context, places_text(explanation.places),
-          left_out_text(explanation.left_out));
+          joined_text(explanation.joined), left_out_text(explanation.left_out));
     print_memory(explanation);
     print("\n");
     print_splits(schedule);
@@ -204,6 +206,7 @@ void print_json(const Explanation& explanation, const ExplainOptions& options) {
                    {"placement",
                     {{"layers", std::vector(places.begin(), places.end() - 1)},
                      {"output", places.back()},
+                     {"joined", explanation.joined},
                      {"left_out", left_out}}},
                    {"schedule", explanation.schedule}};
     print("{}\n", all.dump(2, ' ', false, json::error_handler_t::replace));
@@ -245,7 +248,8 @@ Result<> explain(ExplainOptions& options) {
         .policy = options.on.scheduler_policy(),
         .on_tensor = {},
         .mapped = options.on.mapped,
-        .no_fusion = options.on.no_fusion};
+        .no_fusion = options.on.no_fusion,
+        .join = options.on.join};
     HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(*file, options, setting));
     if (options.run) HEDDLE_TRY(measure(file, options, setting, explanation));
     HEDDLE_TRY(write_pages(explanation, options));

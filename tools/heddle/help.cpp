@@ -19,6 +19,8 @@ constexpr Example kExamples[] = {
     {"heddle", "heddle explain model.gguf --device CUDA0", "See where a model would run"},
     {"heddle run", "heddle run model.gguf -p \"Once upon a time\" -n 64", "Continue a text"},
     {"heddle run", "heddle run model.gguf", "Hold a conversation"},
+    {"heddle run", "heddle --hosts n1,n2 run model.gguf --join -p \"Once\"",
+     "Two machines compute every layer together"},
     {"heddle explain", "heddle explain model.gguf --device CUDA0 --context 4096",
      "What memory a longer context would need"},
     {"heddle explain", "heddle explain --shape 70B --type Q4_K_M --device CUDA0",

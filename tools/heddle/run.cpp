@@ -45,6 +45,7 @@ Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
                             .on_tensor = [&](const std::string& name) { progress.step(name); },
                             .mapped = options.on.mapped,
                             .no_fusion = options.on.no_fusion,
+                            .join = options.on.join,
                             .on_loss = tell_of_loss});
 }
 

@@ -30,6 +30,7 @@ nlohmann::json placement_json(const Generator& generator, int splits) {
     const auto& places = generator.model().places();
     return {{"layers", std::vector(places.begin(), places.end() - 1)},
             {"output", places.back()},
+            {"joined", generator.joined()},
             {"splits", splits},
             {"work", work},
             {"left_out", json_of(generator.left_out())}};
@@ -114,8 +115,8 @@ void print_closing_line(const RunReport& report) {
     }
     const std::string work = work_text(generator.work());
     if (!work.empty()) line += "; " + work;
-    print_beside(fmt::format("\n{}; {}{}\n", line, places_text(generator.model().places()),
-                             left_out_text(generator.left_out())));
+    print_beside(fmt::format("\n{}; {}{}{}\n", line, places_text(generator.model().places()),
+                             joined_text(generator.joined()), left_out_text(generator.left_out())));
 }
 
 }  // namespace heddle::tool

@@ -28,6 +28,7 @@ inline constexpr SharedOption kAgainst{"--against", "DEVICE", "Device to compare
     kHosts{"--hosts", "HOSTS", "Other machines to use, such as n1,n2:2"},
     kHtml{"--html", "FILE", "Write an HTML page"},
     kIsa{"--isa", "NAME", "Instruction set of the processor's kernels, such as AVX2"},
+    kJoin{"--join", "", "Cut every layer over the devices, which then compute it together"},
     kJson{"--json", "", "Print one JSON object instead of text"},
     kMapped{"--mapped", "", "Leave weights in the mapped file: starts sooner, runs slower"},
     kNoFusion{"--no-fusion", "", "Compute each node by itself, without fusion"},

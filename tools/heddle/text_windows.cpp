@@ -37,6 +37,7 @@ Result<std::unique_ptr<Generator>> ReadsText::load() const {
                .on_tensor = {},
                .mapped = on.mapped,
                .no_fusion = on.no_fusion,
+               .join = on.join,
                .every_token = true});
 }
 

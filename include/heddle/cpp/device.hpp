@@ -138,11 +138,12 @@ public:
     }
 
     /// A function of its backend that the C headers do not declare, by the name and with the type
-    /// that the backend documents; null if it has none of that name.
+    /// that the backend documents; null if it has none of that name, as have joined devices.
     template <class Function>
     Function function(const char* name) const {
-        return reinterpret_cast<Function>(
-            ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device_), name));
+        ggml_backend_reg_t registration = ggml_backend_dev_backend_reg(device_);
+        if (registration == nullptr) return nullptr;
+        return reinterpret_cast<Function>(ggml_backend_reg_get_proc_address(registration, name));
     }
 
     ggml_backend_buffer_type_t buffer_type() const { return ggml_backend_dev_buffer_type(device_); }

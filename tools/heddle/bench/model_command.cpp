@@ -30,7 +30,7 @@ struct ModelOptions {
     std::string file, shape = "110M", instruction_set = "best";
     std::vector<std::string> types, devices;
     std::int64_t prompt = 512, batch = 512, tokens = 32;
-    bool no_fusion = false, mapped = false;
+    bool no_fusion = false, mapped = false, join = false;
 };
 
 /// Bytes that one more token needs: each weight of a product once, and the keys and values so far.
@@ -52,7 +52,8 @@ double bytes_per_token(ggml_cgraph* graph) {
 std::string where_text(const Generator& generator) {
     const auto work = generator.work();
     return places_text(generator.model().places()) +
-           (work.size() > 1 ? "; " + work_text(work) : "") + left_out_text(generator.left_out());
+           (work.size() > 1 ? "; " + work_text(work) : "") + joined_text(generator.joined()) +
+           left_out_text(generator.left_out());
 }
 
 class ModelBench {
@@ -112,9 +113,11 @@ private:
                                              .policy = Scheduler::Policy::rules,
                                              .on_tensor = {},
                                              .mapped = options_.mapped,
-                                             .no_fusion = options_.no_fusion};
+                                             .no_fusion = options_.no_fusion,
+                                             .join = options_.join};
             HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(file, setting));
-            is_host_ = devices.rooms.size() == generator->left_out().size();
+            const std::size_t places = options_.join ? 1 : devices.rooms.size();
+            is_host_ = places == generator->left_out().size();
             if (!is_host_ && devices.rooms.size() == 1 && !device_) {
                 HEDDLE_TRY(measure_device(devices.rooms.front().device.name()));
             }
@@ -308,6 +311,7 @@ void add_model(CLI::App& bench, int& status) {
         ->capture_default_str()
         ->check(whole_number(std::int64_t{2}, std::int64_t{1} << 20));
     add_shared(*command, shared::kDevice, options->devices)->default_str("CPU");
+    add_shared_flag(*command, shared::kJoin, options->join);
     add_instruction_set(*command, options->instruction_set);
     add_shared_flag(*command, shared::kNoFusion, options->no_fusion);
     add_shared_flag(*command, shared::kMapped, options->mapped);

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "ggml-backend-impl.h"
+#include "model/cut.hpp"
 #include "model/generator.hpp"
 
 /// What devices cannot read, and how much of their memory results of graphs need, so that weights
@@ -20,7 +22,12 @@ Result<> leave_out_useless(const ModelFile& file, Generator::Options& options) {
     std::erase_if(options.rooms, [&](Room& room) {
         room.refused = refusals_of(word.graph, room.device);
         room.refused.merge(refusals_of(prompt.graph, room.device));
-        const std::string lack = objection_to_layers(file, model->shape(), room.refused);
+        std::string lack = objection_to_layers(file, model->shape(), room.refused);
+        // What is cut cannot be had from a device that is not joined.
+        if (room.cut != nullptr) {
+            lack = lack_of(word.graph, room.device);
+            if (lack.empty()) lack = lack_of(prompt.graph, room.device);
+        }
         if (!lack.empty()) options.left_out.push_back({room.device.name(), "no " + lack});
         return !lack.empty();
     });
@@ -40,9 +47,11 @@ Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Schedul
     HEDDLE_TRY_ASSIGN(const Device cpu, Device::cpu());
     std::map<std::string, std::size_t> bytes;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        // Helpers compute in memory of the host.
-        const ggml_backend_dev_t owner = ggml_backend_buft_get_device(
-            ggml_backend_sched_get_buffer_type(scheduler.c(), scheduler.streams()[i].c()));
+        // Helpers compute in memory of the host, joined devices each in memory of its own.
+        ggml_backend_t stream = scheduler.streams()[i].c();
+        const ggml_backend_dev_t owner =
+            ggml_backend_buft_get_device(ggml_backend_sched_get_buffer_type(scheduler.c(), stream));
+        if (ggml_backend_is_meta(stream)) sizes[i] *= ggml_backend_meta_n_backends(stream);
         bytes[owner != nullptr ? ggml_backend_dev_name(owner) : cpu.name()] += sizes[i];
     }
     return bytes;
@@ -50,7 +59,11 @@ Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Schedul
 
 Result<Generator::Options> Generator::fit(const ModelFile& file, const Options& options) {
     Options fitted = options;
-    if (!options.rooms.empty()) HEDDLE_TRY(leave_out_useless(file, fitted));
+    if (options.join) {
+        HEDDLE_TRY_ASSIGN(Room all, joined_room(file, options.rooms));
+        fitted.rooms = {std::move(all)};
+    }
+    if (!fitted.rooms.empty()) HEDDLE_TRY(leave_out_useless(file, fitted));
     if (fitted.rooms.empty()) return fitted;
     // As if there were no budgets: results need about the same however many layers there are.
     Options free = fitted;

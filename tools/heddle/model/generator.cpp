@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ggml-backend-impl.h"
 #include "heddle/cpu.h"
 #include "work.hpp"
 
@@ -16,12 +17,34 @@ std::int64_t rows_to_see(std::int64_t needed, std::int64_t all) {
     return std::min((needed + kRowStep - 1) / kRowStep * kRowStep, all);
 }
 
+/// The streams of devices that are joined, each by itself.
+std::vector<ggml_backend_t> streams_behind(const Scheduler& scheduler) {
+    std::vector<ggml_backend_t> streams;
+    for (const auto& stream : scheduler.streams()) {
+        if (!ggml_backend_is_meta(stream.c())) continue;
+        for (std::size_t i = 0; i < ggml_backend_meta_n_backends(stream.c()); ++i) {
+            streams.push_back(ggml_backend_meta_simple_backend(stream.c(), i));
+        }
+    }
+    return streams;
+}
+
+void set_threads(const std::vector<ggml_backend_t>& streams, int threads) {
+    for (ggml_backend_t stream : streams) {
+        const auto set = Device(ggml_backend_get_device(stream))
+                             .function<ggml_backend_set_n_threads_t>("ggml_backend_set_n_threads");
+        if (set != nullptr) set(stream, threads);
+    }
+}
+
 /// From now on the streams of `scheduler` compute each node by itself.
 void stop_fusion(const Scheduler& scheduler) {
-    for (const auto& stream : scheduler.streams()) {
-        const auto set_fusion =
-            stream.device().function<heddle_cpu_set_fusion_t>("heddle_cpu_set_fusion");
-        if (set_fusion != nullptr) set_fusion(stream.c(), HEDDLE_CPU_FUSION_OFF);
+    std::vector<ggml_backend_t> streams = streams_behind(scheduler);
+    for (const auto& stream : scheduler.streams()) streams.push_back(stream.c());
+    for (ggml_backend_t stream : streams) {
+        const auto set_fusion = Device(ggml_backend_get_device(stream))
+                                    .function<heddle_cpu_set_fusion_t>("heddle_cpu_set_fusion");
+        if (set_fusion != nullptr) set_fusion(stream, HEDDLE_CPU_FUSION_OFF);
     }
 }
 
@@ -78,6 +101,7 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
     HEDDLE_TRY_ASSIGN(Scheduler scheduler, Scheduler::make(devices, {.threads = options.threads,
                                                                      .policy = options.policy}));
     for (const auto& [device, bytes] : budgets) HEDDLE_TRY(scheduler.set_budget(device, bytes));
+    if (options.threads > 0) set_threads(streams_behind(scheduler), options.threads);
     if (options.no_fusion) stop_fusion(scheduler);
     return scheduler;
 }
@@ -156,9 +180,9 @@ Result<std::span<const float>> Generator::read(std::span<const Token> tokens) {
     }
     Result<> done = read_rest();
     while (!done) {
-        const std::vector<Device> failed = culprits();
-        if (failed.empty() || !wanted_.on_loss) break;
-        done = go_on_without(failed, done.error());
+        const std::vector<Fault> found = faults(done.error());
+        if (found.empty() || !wanted_.on_loss) break;
+        done = go_on_without(found, done.error());
         if (!done) break;
         done = read_rest();
     }

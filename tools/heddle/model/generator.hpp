@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cut.hpp"
 #include "model/placement.hpp"
 #include "model/vocabulary.hpp"
 
@@ -29,6 +30,7 @@ public:
         std::function<void(const std::string&)> on_tensor;
         bool mapped = false;     ///< see Llama::Request; always where others help the processor
         bool no_fusion = false;  ///< each node is computed by itself
+        bool join = false;       ///< rooms are one joined device; those that are left, after a loss
         std::vector<LeftOut> left_out = {};  ///< of the rooms asked for, those of no use
         /// Called for a device that failed, before the text goes on without it. If there is no such
         /// function, `read` fails.
@@ -88,6 +90,10 @@ public:
     std::vector<Share> work() const;
     /// Devices that have no layer because they cannot multiply.
     const std::vector<LeftOut>& left_out() const { return fitted_.left_out; }
+    /// Those that compute as one.
+    std::vector<std::string> joined() const {
+        return joined_names(fitted_.rooms, model_->places());
+    }
     /// Devices that failed.
     const std::vector<LeftOut>& losses() const { return losses_; }
 
@@ -100,11 +106,11 @@ private:
     Result<> read_batch(std::span<const Token> tokens);
     Result<> write_inputs(std::span<const Token> tokens);
     /// Who is to blame for a failure; empty if nobody could be left out for it.
-    std::vector<Device> culprits() const;
+    std::vector<Fault> faults(const Error& reason) const;
     /// Does without a device from now on; false if it took no part.
     bool lose(const Device& device, const std::string& message);
     /// Places the model without those that failed. Fails if that is not possible.
-    Result<> go_on_without(const std::vector<Device>& failed, const Error& reason);
+    Result<> go_on_without(const std::vector<Fault>& faults, const Error& reason);
 
     SharedModelFile file_;
     Options wanted_, fitted_;  ///< `wanted_` has no device that was lost

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,12 +42,16 @@ struct Layer {
 /// q8_0".
 using Refusals = std::map<std::string, std::string>;
 
+struct Cut;
+
 /// A device with room for weights: 0 is as much as there is.
 struct Room {
     Device device;
     std::size_t budget = 0;
     std::size_t results = 0;  ///< of that, what results of graphs need; 0: not known
     Refusals refused = {};    ///< what stays on the host even if its layer is here
+    /// Of a device that is several joined ones; it answers for the device, so it lives as long.
+    std::shared_ptr<const Cut> cut = {};
 };
 
 /// What a model takes of a device's memory, besides what its graphs need.

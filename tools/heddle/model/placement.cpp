@@ -6,6 +6,7 @@
 #include "bytes_text.hpp"
 #include "ggml-impl.h"
 #include "ggml/op_list.h"
+#include "model/cut.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -27,6 +28,27 @@ std::set<ggml_tensor*> stored_sources(const ggml_tensor& node) {
         if (root->buffer != nullptr) stored.insert(root);
     }
     return stored;
+}
+
+/// Calls `look` for the nodes that `device` declines although all weights and caches are there.
+template <class Look>
+void for_each_declined(const Graph& graph, const Device& device, const Look& look) {
+    // Nothing is stored: a buffer of no size says where the weights would be.
+    Buffer there(ggml_backend_buft_alloc_buffer(device.buffer_type(), 0));
+    if (there.c() != nullptr) there.set_weights();
+    for (int i = 0; i < ggml_graph_n_nodes(graph.c()); ++i) {
+        const ggml_tensor& node = *ggml_graph_node(graph.c(), i);
+        if (ggml_op_is_empty(node.op)) continue;
+        const auto stored = stored_sources(node);
+        std::vector<ggml_backend_buffer_t> homes;
+        for (ggml_tensor* weight : stored) {
+            homes.push_back(std::exchange(weight->buffer, there.c()));
+        }
+        const bool is_supported = ggml_backend_dev_supports_op(device.c(), &node);
+        auto home = homes.begin();
+        for (ggml_tensor* weight : stored) weight->buffer = *home++;
+        if (!is_supported) look(node);
+    }
 }
 
 /// What a layer takes of a device that refuses some of it.
@@ -72,9 +94,20 @@ std::size_t output_bytes(const ModelFile& file, const Refusals& refused) {
     return (output != nullptr ? ggml_nbytes(output) : 0) + (has_norm ? ggml_nbytes(norm) : 0);
 }
 
+/// Of joined devices the one with least memory decides, as any may have the largest part.
+std::size_t free_memory(const Room& given) {
+    const std::size_t free = given.device.properties().memory_free;
+    if (given.cut == nullptr) return free;
+    std::size_t least = free;
+    for (const Device& each : given.cut->devices) {
+        least = std::min(least, each.properties().memory_free);
+    }
+    return static_cast<std::size_t>(static_cast<double>(least) / largest_part(*given.cut));
+}
+
 /// The memory of a device that layers may have.
 std::size_t room_in(const Room& given) {
-    const std::size_t free = given.device.properties().memory_free;
+    const std::size_t free = free_memory(given);
     const std::size_t most = given.budget > 0 ? std::min(given.budget, free) : free;
     // Results of graphs need memory too, and where nobody counts bytes others may as well.
     const bool exact = given.budget > 0 && given.results > 0;
@@ -137,27 +170,23 @@ std::string layer_prefix(std::int64_t layer) { return "blk." + std::to_string(la
 
 Refusals refusals_of(const Graph& graph, const Device& device) {
     Refusals refused;
-    // Nothing is stored: a buffer of no size says where the weights would be.
-    Buffer there(ggml_backend_buft_alloc_buffer(device.buffer_type(), 0));
-    if (there.c() != nullptr) there.set_weights();
-    for (int i = 0; i < ggml_graph_n_nodes(graph.c()); ++i) {
-        ggml_tensor& node = *ggml_graph_node(graph.c(), i);
-        if (ggml_op_is_empty(node.op)) continue;
-        const auto stored = stored_sources(node);
-        std::vector<ggml_backend_buffer_t> homes;
-        for (ggml_tensor* weight : stored) {
-            homes.push_back(std::exchange(weight->buffer, there.c()));
-        }
-        const bool is_supported = ggml_backend_dev_supports_op(device.c(), &node);
-        auto home = homes.begin();
-        for (ggml_tensor* weight : stored) {
-            weight->buffer = *home++;
+    for_each_declined(graph, device, [&](const ggml_tensor& node) {
+        for (const ggml_tensor* weight : stored_sources(node)) {
             const std::string name = placed_name(*weight, node);
-            if (is_supported || name.empty()) continue;
+            if (name.empty()) continue;
             refused.emplace(name, text(ggml_op_desc(&node), " of ", ggml_type_name(weight->type)));
         }
-    }
+    });
     return refused;
+}
+
+std::string lack_of(const Graph& graph, const Device& device) {
+    std::string lack;
+    for_each_declined(graph, device, [&](const ggml_tensor& node) {
+        if (!lack.empty() || node.op == GGML_OP_GET_ROWS) return;
+        lack = text(ggml_op_desc(&node), " of ", ggml_type_name(node.src[0]->type));
+    });
+    return lack;
 }
 
 bool keeps_cache_away(const Refusals& refused, std::int64_t layer) {

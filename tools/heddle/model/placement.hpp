@@ -27,6 +27,10 @@ std::string layer_prefix(std::int64_t layer);
 /// compute a node that reads them from there. What has memory in `graph` are weights and caches.
 Refusals refusals_of(const Graph& graph, const Device& device);
 
+/// What `device` lacks to compute all of `graph` on its own, such as "ROPE of f32"; empty if
+/// nothing. Rows of the embedding are looked up on the host.
+std::string lack_of(const Graph& graph, const Device& device);
+
 /// Whether the cache of a layer stays on the host.
 bool keeps_cache_away(const Refusals& refused, std::int64_t layer);
 

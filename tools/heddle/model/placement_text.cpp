@@ -51,6 +51,12 @@ std::string work_text(const std::vector<Share>& work) {
     return text;
 }
 
+std::string joined_text(const std::vector<std::string>& devices) {
+    std::string text;
+    for (const std::string& device : devices) text += (text.empty() ? "; joined: " : ", ") + device;
+    return text;
+}
+
 std::string left_out_text(const std::vector<LeftOut>& left_out) {
     std::string text;
     for (const LeftOut& one : left_out) text += "; " + one.device + " left out: " + one.reason;

@@ -14,6 +14,9 @@ std::string places_text(const std::vector<std::string>& places);
 /// "SIM1 computed 62 % of the work, SIM0 38 %"; empty if nothing was computed.
 std::string work_text(const std::vector<Share>& work);
 
+/// "; joined: SIM0, SIM1", to be put behind something; empty if none are.
+std::string joined_text(const std::vector<std::string>& devices);
+
 /// "; LOOM0 left out: no MUL_MAT of q8_0", to be put behind something; empty if nobody is.
 std::string left_out_text(const std::vector<LeftOut>& left_out);
 
