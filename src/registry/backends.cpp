@@ -37,17 +37,19 @@ bool is_ours(const std::filesystem::path& path) {
     });
 }
 
-/// The plug-ins that the environment asks for, and which variable does.
+std::string variable(const char* name) {
+    const char* const text = std::getenv(name);
+    return text != nullptr ? text : "";
+}
+
+/// The plug-ins that the environment asks for, and which variable does. Plug-ins that are looked
+/// for are registered later than all of them.
 std::vector<std::pair<const char*, std::string>> requests_of_environment() {
-    const auto variable = [](const char* name) {
-        const char* const text = std::getenv(name);
-        return std::string(text != nullptr ? text : "");
-    };
     std::vector<std::pair<const char*, std::string>> requests;
+    if (wants_mpi(variable)) requests.emplace_back("going on without other machines", "mpi");
     for (std::string& request : OnDemand::split(variable("HEDDLE_BACKENDS"))) {
         requests.emplace_back("HEDDLE_BACKENDS", std::move(request));
     }
-    if (wants_mpi(variable)) requests.emplace_back("going on without other machines", "mpi");
     return requests;
 }
 
@@ -63,6 +65,9 @@ void load_requested(Backends& backends) {
     state = State::under_way;
     for (const auto& [origin, request] : requests_of_environment()) {
         const auto answer = backends.on_demand.fulfil(request, on_demand_directories());
+        if (answer && request == "mpi" && mpi_goes_last(variable)) {
+            backends.registry.keep_last(answer->registration);
+        }
         if (answer) continue;
         log_line(GGML_LOG_LEVEL_WARN, origin, ": ", answer.error().message);
     }

@@ -33,4 +33,6 @@ bool wants_mpi(const Variable& variable) {
     return is_program_among_workers(variable);
 }
 
+bool mpi_goes_last(const Variable& variable) { return variable("HEDDLE_MPI_ORDER") == "last"; }
+
 }  // namespace heddle

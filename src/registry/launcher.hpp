@@ -13,4 +13,7 @@ using Variable = std::function<std::string(const char* name)>;
 /// well run as several equal ranks that each use a model of their own.
 bool wants_mpi(const Variable& variable);
 
+/// Whether devices of workers come behind those of this machine, not before them.
+bool mpi_goes_last(const Variable& variable);
+
 }  // namespace heddle

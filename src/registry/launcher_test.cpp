@@ -39,5 +39,17 @@ TEST(Launcher, OneProgramBesideWorkersIsRecognised) {
     EXPECT_FALSE(wants(single));
 }
 
+TEST(Launcher, DevicesOfWorkersComeFirstUnlessTheUserSaysLast) {
+    const auto goes_last = [](const std::string& order) {
+        return mpi_goes_last([&](const char* name) {
+            return name == std::string("HEDDLE_MPI_ORDER") ? order : std::string();
+        });
+    };
+    EXPECT_FALSE(goes_last(""));
+    EXPECT_FALSE(goes_last("first"));
+    EXPECT_TRUE(goes_last("last"));
+    EXPECT_FALSE(goes_last("LAST")) << "the plug-in refuses it, with a sentence";
+}
+
 }  // namespace
 }  // namespace heddle

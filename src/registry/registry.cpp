@@ -43,6 +43,17 @@ void append_new(Picture& picture, const std::vector<Registry::Listed>& devices) 
     }
 }
 
+/// What goes last goes there; the rest stays in its order.
+void sort(Picture& picture) {
+    const auto is_not_last = [](const Registry::Entry& entry) { return !entry.is_last; };
+    const auto goes_before = [&](const Registry::Listed& listed) {
+        const auto entry = entry_of(picture, listed.source);
+        return entry == picture.entries.end() || !entry->is_last;
+    };
+    std::stable_partition(picture.entries.begin(), picture.entries.end(), is_not_last);
+    std::stable_partition(picture.devices.begin(), picture.devices.end(), goes_before);
+}
+
 constexpr char lower(char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
@@ -73,6 +84,7 @@ bool Registry::publish(const Change& change) {
     const std::lock_guard lock(mutex_);
     auto next = std::make_shared<Picture>(*current_);
     if (!change(*next)) return false;
+    sort(*next);
     old = std::move(current_);
     current_ = std::move(next);
     return true;
@@ -82,7 +94,7 @@ bool Registry::add(ggml_backend_reg_t registration, Library library, std::string
     const auto devices = devices_of(registration, origin);
     return publish([&](Picture& picture) {
         if (entry_of(picture, registration) != picture.entries.end()) return false;
-        picture.entries.push_back({registration, library, origin});
+        picture.entries.push_back({registration, library, origin, false});
         append_new(picture, devices);
         return true;
     });
@@ -102,6 +114,15 @@ void Registry::refresh(ggml_backend_reg_t registration) {
         std::erase_if(picture.devices,
                       [&](const Listed& listed) { return listed.source == registration; });
         append_new(picture, devices);
+        return true;
+    });
+}
+
+void Registry::keep_last(ggml_backend_reg_t registration) {
+    publish([&](Picture& picture) {
+        const auto entry = entry_of(picture, registration);
+        if (entry == picture.entries.end()) return false;
+        entry->is_last = true;
         return true;
     });
 }

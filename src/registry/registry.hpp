@@ -26,8 +26,9 @@ public:
     /// A backend, and what keeps its code in memory.
     struct Entry {
         ggml_backend_reg_t registration;
-        Library library;     ///< null for a backend that is part of the program
-        std::string origin;  ///< the file it came from, empty likewise
+        Library library;       ///< null for a backend that is part of the program
+        std::string origin;    ///< the file it came from, empty likewise
+        bool is_last = false;  ///< behind those that are registered later
     };
 
     /// A device, and whose it is. Kept here so that a device that is gone need not be asked.
@@ -55,6 +56,9 @@ public:
 
     /// Lists the devices of a known backend anew, after it has been told to change them.
     void refresh(ggml_backend_reg_t registration);
+
+    /// Moves a known backend and its devices behind all others, also those that come later.
+    void keep_last(ggml_backend_reg_t registration);
 
     /// Drops a backend with its devices and gives what was kept about it. Fails with `not_found` if
     /// it is not known; it is not touched then.

@@ -31,6 +31,24 @@ TEST(Registry, ListsBackendsAndDevicesInTheOrderOfRegistration) {
     EXPECT_EQ(registry.picture()->entries[1].registration, second.handle());
 }
 
+TEST(Registry, KeepsABackendBehindThoseThatComeLater) {
+    FakeBackend first("A", 1), last("B", 2), later("C", 1), changing("D", 2);
+    Registry registry;
+    registry.keep_last(last.handle());  // which is not known yet
+    for (FakeBackend* each : {&first, &last, &changing}) registry.add(each->handle());
+    registry.keep_last(last.handle());
+    EXPECT_THAT(device_names(registry), ElementsAre("A0", "D0", "D1", "B0", "B1"));
+    registry.add(later.handle());
+    registry.refresh(changing.handle());
+    EXPECT_THAT(device_names(registry), ElementsAre("A0", "C0", "D0", "D1", "B0", "B1"));
+    last.add_device("B2");
+    registry.refresh(last.handle());
+    EXPECT_EQ(device_names(registry).back(), "B2");
+    EXPECT_EQ(registry.picture()->entries.back().registration, last.handle());
+    EXPECT_TRUE(registry.remove(last.handle()));
+    EXPECT_THAT(device_names(registry), ElementsAre("A0", "C0", "D0", "D1"));
+}
+
 TEST(Registry, IgnoresWhatItKnowsAlready) {
     FakeBackend backend("B", 2);
     Registry registry;
