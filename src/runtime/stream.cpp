@@ -94,12 +94,31 @@ Result<> compute_async(Stream& stream, Graph& graph) {
     return submit(stream, graph);
 }
 
+namespace {
+
+/// What ended the work of a stream. Waiting for it gives a sentence and no status; a stream that
+/// can be told to stop has one with the next graph, and then goes on.
+Error reason(Stream& stream, Error told) {
+    if (stream.device == nullptr || stream.device->reg == nullptr) return told;
+    if (find_function(*stream.device->reg, "ggml_backend_set_abort_callback") == nullptr) {
+        return told;
+    }
+    Graph nothing{};
+    const auto ended = submit(stream, nothing);
+    if (!ended) told.code = ended.error().code;
+    return told;
+}
+
+}  // namespace
+
 Result<> compute(Stream& stream, Graph& graph) {
     const StreamUse use(stream);
     HEDDLE_TRY(use.check());
     auto computed = submit(stream, graph);
     auto finished = finish(stream);
-    return computed ? std::move(finished) : std::move(computed);
+    if (!computed) return computed;
+    if (finished) return ok();
+    return reason(stream, std::move(finished).error());
 }
 
 void optimize(Stream& stream, Graph& graph) {

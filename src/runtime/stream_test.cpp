@@ -65,6 +65,23 @@ TEST_F(StreamTest, WhatABackendTellsOfWhileItIsWaitedForIsAFailure) {
     EXPECT_EQ(computed.error().code, Errc::device);
 }
 
+TEST_F(StreamTest, ThatCanBeStoppedSaysWithTheNextGraphWhetherItWas) {
+    ASSERT_TRUE(append_node(*graph, *test::new_floats(context, 4, "x")));
+    ggml_backend_reg registration{};
+    registration.iface.get_proc_address = [](ggml_backend_reg_t of, const char* name) -> void* {
+        return name == std::string_view("ggml_backend_set_abort_callback") ? of : nullptr;
+    };
+    fake.device.reg = &registration;
+    stream->iface.synchronize = [](Stream*) { heddle_report_error("it was stopped"); };
+    stream->iface.graph_compute = [](Stream*, Graph* nodes) {
+        return nodes->n_nodes == 0 ? GGML_STATUS_ABORTED : GGML_STATUS_SUCCESS;
+    };
+    const auto computed = compute(*stream, *graph);
+    ASSERT_FALSE(computed);
+    EXPECT_EQ(computed.error().code, Errc::aborted);
+    EXPECT_EQ(computed.error().message, "waiting for stream 'FAKE0': it was stopped");
+}
+
 TEST_F(StreamTest, WithoutOptionalMembersNeedsNone) {
     stream->iface.synchronize = nullptr;
     synchronize(*stream);

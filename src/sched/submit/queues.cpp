@@ -33,6 +33,12 @@ Result<> wait_in(Stream& stream, const Mark& mark) {
     return wait_for(stream, *mark.event);
 }
 
+bool take_old_failure(Stream& stream) {
+    Graph nothing{};
+    const auto taken = compute(stream, nothing);
+    return !taken && taken.error().code == Errc::aborted;
+}
+
 // ---- queues -------------------------------------------------------------------------------------
 
 Queues::Queues(const Team& team) : team_(team), states_(team.size() * 3) {}
@@ -120,6 +126,19 @@ Result<> Queues::end_run(int slot, RunnerId& culprit) {
     }
     culprit = kNoRunner;
     return ok();
+}
+
+bool Queues::take_old_failures() {
+    bool was_stopped = false;
+    for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
+        if (blocks(id) || !team_[id].available) continue;
+        was_stopped |= take_old_failure(*team_[id].stream);
+        for (const Queue queue : {Queue::upload, Queue::download}) {
+            const State& state = states_[number(id, queue)];
+            if (state.started != nullptr) was_stopped |= take_old_failure(*state.started);
+        }
+    }
+    return was_stopped;
 }
 
 void Queues::forget_refusals() {

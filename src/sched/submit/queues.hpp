@@ -29,6 +29,11 @@ Result<> wait_on_host(const Mark& mark);
 /// other.
 Result<> wait_in(Stream& stream, const Mark& mark);
 
+/// Takes from the backend what it keeps to itself until it is next given a graph: a failure that
+/// could not be told. It belongs to a run that has failed already. Says whether the stream was told
+/// to stop.
+bool take_old_failure(Stream& stream);
+
 /// Three for each runner; those for copies are started when they are first needed.
 class Queues {
 public:
@@ -78,6 +83,10 @@ public:
     /// Waits for all queues, even if one fails: the first failure is returned. With `own`, also for
     /// the streams of runners that were given nothing.
     Result<> finish_all(bool own, RunnerId& culprit);
+
+    /// Of all streams of runners that take part. A stream for copies is given no graph, and would
+    /// keep its failure for ever. Says whether one was told to stop.
+    bool take_old_failures();
 
     /// Tries again to start streams that could not be had.
     void forget_refusals();

@@ -11,13 +11,6 @@
 namespace heddle::sched {
 namespace {
 
-/// Takes from the backend what it keeps to itself until it is next given a graph: the failure of a
-/// copy that could not be told. It belongs to a run that has failed already.
-void take_old_failure(Stream& stream) {
-    Graph nothing{};
-    static_cast<void>(compute(stream, nothing));
-}
-
 /// What was submitted before memory ran out is under way, and is to be waited for like all that
 /// fails.
 Result<> submitted_by(Run& run) {
@@ -82,12 +75,10 @@ Result<> Submitter::synchronize() {
 Result<> Submitter::failed_with(Error error, RunnerId culprit) {
     RunnerId another = kNoRunner;
     static_cast<void>(state_->queues.finish_all(true, another));
+    if (state_->queues.take_old_failures()) error.code = Errc::aborted;
     if (error.code == Errc::aborted) return error;
     ++state_->failures;
     state_->queues.forget_refusals();
-    for (const Runner& runner : team_.runners()) {
-        if (runner.is_async && runner.available) take_old_failure(*runner.stream);
-    }
     if (error.code == Errc::device && culprit != team_.last()) failed_ = culprit;
     return error;
 }
@@ -96,7 +87,7 @@ std::uint64_t Submitter::copies_made() const { return state_->copies_made; }
 std::uint64_t Submitter::copies_skipped() const { return state_->copies_skipped; }
 
 bool Submitter::answers(RunnerId runner) {
-    take_old_failure(*team_[runner].stream);
+    static_cast<void>(take_old_failure(*team_[runner].stream));
     auto answer = probe_answers(team_[runner]);
     return answer && *answer;
 }
