@@ -36,6 +36,14 @@ typedef bool (*heddle_mpi_serve_t)(const struct heddle_mpi_worker* worker);
 /// of it in turn, for tests. "serve": none, because this process is a worker.
 typedef bool (*heddle_mpi_configure_t)(const char* parameters);
 
+/// Function "heddle_backend_load_file" of the registration: fills a tensor that is in memory of a
+/// worker with as many bytes of a file as it takes, from byte `offset` on. A worker that has the
+/// same file reads it itself, while this program goes on; otherwise this program reads and sends
+/// it. Nothing is mapped. False with heddle_last_error() if it cannot be read here; what goes wrong
+/// there is told by the next graph that reads the tensor.
+typedef bool (*heddle_backend_load_file_t)(struct ggml_tensor* tensor, const char* path,
+                                           uint64_t offset);
+
 /// Function "heddle_mpi_ping_pong" of the registration: the shortest time, in seconds, that so many
 /// bytes take from the worker of one device to that of another and back, of so many tries, by MPI
 /// alone; `from` NULL: from this program. 0 with heddle_last_error() if it cannot be measured.

@@ -1,12 +1,16 @@
 // Hostile messages of other ranks, on both sides: headers, batches, who a worker says it is, parts
-// of tensors and their contents, samples of files, outcomes and spans. Whatever the bytes are, they
-// are refused or understood.
+// of tensors and their contents, samples of files and what differs, offers of tensors, outcomes and
+// spans; and the file that digests are kept in. Whatever the bytes are, they are refused or
+// understood.
 #include <algorithm>
+#include <functional>
 
+#include "backends/mpi/digest_store.hpp"
 #include "backends/mpi/file_samples.hpp"
 #include "backends/mpi/packing.hpp"
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/protocol.hpp"
+#include "backends/mpi/tensor_offers.hpp"
 #include "mpi_fuzz.hpp"
 
 namespace {
@@ -99,10 +103,45 @@ void try_samples(ByteView bytes) {
     ByteReader in(bytes);
     const auto samples = get_samples(in);
     if (!samples) return;
-    require(samples->block > 0 && samples->block <= FileSamples::kPart, "a block too long");
+    const auto longest = samples->is_full ? FileSamples::kLongestPart : FileSamples::kPart;
+    require(samples->block > 0 && samples->block <= longest, "a block too long");
+    require(samples->head <= samples->size, "a head longer than the file");
     for (const auto& block : samples->blocks) {
         require(block.offset < samples->size, "a block behind the end");
     }
+    ByteWriter out;
+    put_samples(out, *samples);
+    ByteReader again(out.view());
+    require(get_samples(again).has_value(), "samples are not understood a second time");
+}
+
+void try_differences(ByteView bytes) {
+    ByteReader in(bytes);
+    const std::size_t limit = in.get<std::uint16_t>();
+    const auto blocks = get_differences(in, limit);
+    if (!blocks) return;
+    require(std::ranges::is_sorted(*blocks, std::less_equal()), "blocks do not rise");
+    require(blocks->empty() || blocks->back() < limit, "a block behind the end");
+}
+
+void try_offers(ByteView bytes) {
+    ByteReader offer(bytes), matches(bytes);
+    if (const auto found = get_offer(offer)) {
+        require(found->size >= TensorOffer::kLeast, "an offer too small");
+    }
+    if (const auto found = get_matches(matches)) {
+        require(found->matches.size() <= TensorMatches::kMost, "too many tensors");
+    }
+}
+
+void try_digests(ByteView bytes) {
+    const std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto file = parse_digests(line);
+    if (!file) return;
+    require(file->digests.size() == block_count(file->version.size, file->block), "blocks lack");
+    const std::string again = line_of(*file);
+    const auto same = parse_digests(std::string_view(again).substr(0, again.size() - 1));
+    require(same && same->digests == file->digests, "digests change");
 }
 
 void try_spans(ByteView bytes) {
@@ -119,7 +158,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ByteView all(reinterpret_cast<const std::byte*>(data), size);
     if (all.empty()) return 0;
     const ByteView rest = all.subspan(1);
-    switch (data[0] % 8) {
+    switch (data[0] % 11) {
         case 0:
             try_message(rest);
             break;
@@ -140,6 +179,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             break;
         case 6:
             try_content(rest);
+            break;
+        case 7:
+            try_differences(rest);
+            break;
+        case 8:
+            try_offers(rest);
+            break;
+        case 9:
+            try_digests(rest);
             break;
         default: {
             ByteReader in(rest);

@@ -1,7 +1,7 @@
 """Devices of other ranks, as programs meet them.
 
-    cluster_test.py PART --heddle FILE --conformance FILE --liar FILE --same-bits FILE --plain-client FILE
-                    --plugin FILE --model FILE
+    cluster_test.py PART --heddle FILE --conformance FILE --liar FILE --same-bits FILE --sums FILE
+                    --plain-client FILE --plugin FILE --model FILE
 
 PART is one of the functions below. Exit status 77: there is no MPI here, or no right to do what the part needs.
 """
@@ -19,8 +19,11 @@ import tempfile
 import time
 
 import machines as network
-from jobs import (GREEDY, PROMPT, SKIPPED, environment, expect_no_worker_left, fail, opens_no_socket, own_file_worker,
-                  run_text, together, workers)
+from jobs import (GREEDY, PROMPT, SKIPPED, environment, expect_no_worker_left, fail, opens_no_socket, run_text,
+                  together, workers)
+from own_files import files
+from joined import joined
+from sums import sums
 
 
 def run_conformance(options, **more):
@@ -55,6 +58,16 @@ def clients(options):
         print(variables, done.stdout)
         if done.returncode != 0 or done.stdout.count("the same values") != (count + 1 if count else 0):
             fail(f"{variables}: status {done.returncode}: {done.stderr}")
+    for order, local_first in (("", False), ("first", False), ("last", True)):
+        done = subprocess.run([options.plain_client, "1"], capture_output=True, text=True, timeout=60,
+                              env=environment(HEDDLE_MPI_HOSTS="localhost", HEDDLE_MPI_WORKER=worker, HEDDLE_MPI_ORDER=order,
+                                              HEDDLE_BACKENDS="sim"))
+        names = next((line.split()[1:] for line in done.stdout.splitlines() if line.startswith("order:")), [])
+        best = "SIM0" if local_first else "MPI1:CPU"
+        if (done.returncode != 0 or not {"SIM0", "MPI1:CPU"} <= set(names) or f"best: {best}\n" not in done.stdout
+                or (names.index("SIM0") < names.index("MPI1:CPU")) != local_first
+                or (names[-1] == "MPI1:CPU") != local_first):
+            fail(f"HEDDLE_MPI_ORDER={order}: status {done.returncode}: {done.stdout} {done.stderr}")
     opens_no_socket(options)
     expect_no_worker_left()
 
@@ -132,7 +145,10 @@ def refusals(options):
     together(refused, [
         ({"HEDDLE_MPI_HOSTS": "n1:x"}, "'n1:x' is no host such as n1 or n1:2"),
         ({**here, "HEDDLE_MPI_TIMEOUT": "soon"}, "HEDDLE_MPI_TIMEOUT=soon is no number of seconds"),
+        ({**here, "HEDDLE_MPI_SUM": "nccl"}, "HEDDLE_MPI_SUM=nccl: this build has no sums by NCCL"),
+        ({**here, "HEDDLE_MPI_ORDER": "middle"}, "HEDDLE_MPI_ORDER=middle: there are first and last"),
         ({**here, "HEDDLE_MPI_VERIFY": "no"}, "HEDDLE_MPI_VERIFY=no: there are sample, full and off"),
+        ({**here, "HEDDLE_MPI_DIGESTS": "no"}, "HEDDLE_MPI_DIGESTS=no: there are auto, always and never"),
         ({**here, "HEDDLE_MPI_GRAPH_TIMEOUT": "-1"}, "HEDDLE_MPI_GRAPH_TIMEOUT=-1 is no number of seconds"),
         # A name that no machine has (RFC 2606), a program that is not there, and an option that is none.
         ({"HEDDLE_MPI_HOSTS": "nowhere.invalid", "HEDDLE_MPI_START_TIMEOUT": "2"}, "MPI: "),
@@ -161,51 +177,20 @@ def refusals(options):
 
 
 def bits(options):
-    """The same logits, bit by bit, over one and two workers; and a layer cut over two that add up what they have."""
+    """The same logits, bit by bit, over one and two workers, and over two that are joined; and those of a layer alone."""
     for transport in ("self,tcp",):
         done = subprocess.run([options.same_bits, options.model], capture_output=True, text=True, timeout=100,
                               env=environment(HEDDLE_MPI_HOSTS="localhost:2", OMPI_MCA_btl=transport,
                                               HEDDLE_MPI_WORKER=f"{options.heddle} worker --threads 1"))
         print(done.stdout)
-        if done.returncode != 0 or done.stdout.count("the same bits") != 3:
+        if done.returncode != 0 or done.stdout.count("the same bits") != 4:
             fail(f"{transport}: status {done.returncode}: {done.stderr}")
     # Processes of one job may share memory; those that a program starts itself may not, in Open MPI 4.
     line = ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", "1", options.same_bits, options.model, ":", "-n",
             "2", options.heddle, "worker", "--threads", "1"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=100, env=environment(OMPI_MCA_btl="self,vader"))
-    if done.returncode != 0 or done.stdout.count("the same bits") != 3:
+    if done.returncode != 0 or done.stdout.count("the same bits") != 4:
         fail(f"shared memory: status {done.returncode}: {done.stderr} {done.stdout}")
-    expect_no_worker_left()
-
-
-def files(options):
-    """Weights are sent to a worker with another file, with a sentence, and not to one that starts on a full disk."""
-    local, _ = run_text(options)
-    with tempfile.TemporaryDirectory() as folder:
-        content = bytearray(pathlib.Path(options.model).read_bytes())
-        for name, sentence in (("cut", " bytes, not "), ("different", " differs from the file here between bytes ")):
-            other = pathlib.Path(folder) / f"{name}.gguf"
-            for i in range(1 << 16, len(content), 1 << 12):
-                content[i] ^= 1 if name == "different" else 0
-            other.write_bytes(content if name == "different" else content[:len(content) // 2])
-            worker = own_file_worker(options, folder, other)
-            if worker is None:
-                print("no right to mount: other files are left out")
-                return
-            remote, notes = run_text(options, "--hosts", "localhost", HEDDLE_MPI_WORKER=worker)
-            if sentence not in notes or "weights are sent instead" not in notes:
-                fail(f"{name} file: no word of it: {notes!r}")
-            if remote["ids"] != local["ids"]:
-                fail(f"{name} file: other words: {remote['text']!r}")
-        # Where nothing can be written, MPI does not start.
-        full = pathlib.Path(folder) / "full"
-        full.write_text("#!/bin/sh\nmount -t tmpfs -o size=16k none /dev/shm && mount -o bind,ro /tmp /tmp\n"
-                        f"dd if=/dev/zero of=/dev/shm/all bs=4k 2> /dev/null\nexec {options.heddle} worker\n")
-        full.chmod(0o755)
-        remote, notes = run_text(options, "--hosts", "localhost", HEDDLE_MPI_WORKER=f"unshare -m {full}",
-                                 HEDDLE_MPI_START_TIMEOUT="3")
-        if "MPI: no worker on localhost after 3 s" not in notes or remote["ids"] != local["ids"]:
-            fail(f"full disk: {notes!r} {remote['text']!r}")
     expect_no_worker_left()
 
 
@@ -373,11 +358,11 @@ def machines(options):
 
 
 def main():
-    parts = {part.__name__: part for part in (threads, conformance, clients, tokens, bits, files, bench, trace, faults,
+    parts = {part.__name__: part for part in (threads, conformance, clients, tokens, joined, bits, sums, files, bench, trace, faults,
                                               refusals, liars, machines)}
     parser = argparse.ArgumentParser()
     parser.add_argument("part", choices=parts)
-    for name in ("heddle", "conformance", "liar", "same-bits", "plain-client", "plugin", "model"):
+    for name in ("heddle", "conformance", "liar", "same-bits", "sums", "plain-client", "plugin", "model"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
     if options.part != "threads" and shutil.which("mpirun") is None:

@@ -4,7 +4,8 @@
 //
 // late: says nothing for 8 s. version: has another version. The others say who they are and answer
 // the first question with: huge, a message of 2 GiB; garbage, bytes that are no message; foreign,
-// an answer to something else; nothing, silence; gone, the end of the process.
+// an answer to something else; nothing, silence; gone, the end of the process. absent: says yes to
+// everything, also that it will form a group to add up, and ends when that is to be done.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -44,6 +45,30 @@ void say_hello(Fabric& fabric, const std::string& version) {
     fabric.send(0, seal(std::move(hello)));
 }
 
+/// Those that a program asks before workers form a group.
+bool asks(Kind kind) {
+    return kind == Kind::measure || kind == Kind::new_stream || kind == Kind::allocate ||
+           kind == Kind::group;
+}
+
+/// Yes to every question, until it is to join a group.
+void agree(Fabric& fabric) {
+    const auto until = Clock::now() + seconds(20);
+    while (const auto message = wait_for_message(fabric, seconds(5))) {
+        const auto opened = open(*message);
+        if (!opened || opened->header.kind == Kind::join || Clock::now() > until) return;
+        const bool is_question = asks(opened->header.kind);
+        ByteWriter out = begin({.kind = is_question ? Kind::answer : Kind::beat});
+        if (is_question) {
+            ByteReader in(opened->body);
+            out.put(in.get<std::uint32_t>());
+            put_outcome(out, heddle::ok());
+        }
+        for (int i = 0; i < 2; ++i) out.put(std::uint64_t{0});
+        fabric.send(0, seal(std::move(out)));
+    }
+}
+
 void lie(Fabric& fabric, const std::string& way) {
     if (way == "gone") std::_Exit(3);
     if (way == "nothing") return;
@@ -69,6 +94,10 @@ int main(int argc, char** argv) {
         std::_Exit(0);
     }
     say_hello(ranks, way == "version" ? "0.0.1" : "");
+    if (way == "absent") {
+        agree(ranks);
+        std::_Exit(3);
+    }
     while (const auto message = wait_for_message(ranks, seconds(5))) {
         const auto opened = open(*message);
         if (!opened || opened->header.kind == Kind::welcome) continue;

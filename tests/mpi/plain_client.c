@@ -5,6 +5,7 @@
  *
  * fails unless the registry has so many devices of other ranks. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,28 @@ static void set_inputs(struct ggml_tensor* w, struct ggml_tensor* x) {
     ggml_backend_tensor_set(x, inputs, 0, ggml_nbytes(x));
 }
 
+static bool stops(void* asked) {
+    ++*(int*)asked;
+    return true;
+}
+
+/* As programs end a graph that takes too long: the callback is asked while the graph runs, and the
+ * backend goes on as soon as there is none any more. */
+static void stop(ggml_backend_dev_t device, ggml_backend_t backend, struct ggml_cgraph* graph) {
+    void* const found = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device),
+                                                          "ggml_backend_set_abort_callback");
+    ggml_backend_set_abort_callback_t set = NULL;
+    memcpy(&set, &found, sizeof set);
+    if (set == NULL) die("a device cannot be stopped");
+    int asked = 0, aborted = 0;
+    set(backend, stops, &asked);
+    for (int i = 0; i < 1000 && aborted == 0; ++i) { /* a small graph may be faster */
+        aborted = ggml_backend_graph_compute(backend, graph) == GGML_STATUS_ABORTED;
+    }
+    set(backend, NULL, NULL);
+    if (asked == 0 || aborted == 0) die("nothing was stopped");
+}
+
 static void run_on(ggml_backend_dev_t device, float* out) {
     ggml_backend_t backend = ggml_backend_dev_init(device, NULL);
     if (backend == NULL) die("a device does not start");
@@ -60,6 +83,7 @@ static void run_on(ggml_backend_dev_t device, float* out) {
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, backend);
     if (buffer == NULL) die("a device has no memory");
     set_inputs(w, x);
+    stop(device, backend, graph);
     if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) die("a graph failed");
     ggml_backend_tensor_get(y, out, 0, ggml_nbytes(y));
     ggml_backend_buffer_free(buffer);
@@ -98,12 +122,25 @@ static void expect_same(const char* where, const float* found, const float* expe
     printf("%s: the same values\n", where);
 }
 
+/* The order of the registry, and what programs take that want one device. */
+static void show_order(void) {
+    printf("order:");
+    for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+        printf(" %s", ggml_backend_dev_name(ggml_backend_dev_get(i)));
+    }
+    ggml_backend_t best = ggml_backend_init_best();
+    if (best == NULL) die("there is no device");
+    printf("\nbest: %s\n", ggml_backend_name(best));
+    ggml_backend_free(best);
+}
+
 int main(int argc, char** argv) {
     static float expected[kRows * kBatch], found[kRows * kBatch];
     ggml_backend_dev_t remote[kMost];
     int count = 0;
     if (argc != 2) return 2;
     ggml_backend_load_all();
+    show_order();
     for (size_t i = 0; i < ggml_backend_dev_count() && count < kMost; ++i) {
         ggml_backend_dev_t device = ggml_backend_dev_get(i);
         struct ggml_backend_dev_props props;

@@ -1,5 +1,5 @@
-// A model over workers has the logits of one that runs here, bit by bit; and so has a layer that is
-// cut over workers which add up what they have.
+// A model over workers has the logits of one that runs here, bit by bit; and so has one that is cut
+// over workers which add up what they have, as it is over devices here, and a layer alone.
 //
 //     mpi_same_bits MODEL
 //
@@ -21,11 +21,13 @@ using heddle::tool::Token;
 using Values = std::vector<float>;
 
 /// Logits after a prompt that is read at once, and after each of some tokens.
-Result<std::vector<Values>> logits_on(const std::string& model, const std::vector<Device>& on) {
+Result<std::vector<Values>> logits_on(const std::string& model, const std::vector<Device>& on,
+                                      bool join = false) {
     Generator::Options options;
     for (const Device& device : on) options.rooms.push_back({device});
     options.threads = 1;
     options.context = 64;
+    options.join = join;
     HEDDLE_TRY_ASSIGN(const auto file, heddle::tool::open_model(model));
     HEDDLE_TRY_ASSIGN(const auto generator, Generator::load(file, options));
     std::vector<Values> all;
@@ -39,7 +41,10 @@ Result<std::vector<Values>> logits_on(const std::string& model, const std::vecto
     HEDDLE_TRY(read(prompt));
     for (Token i = 0; i < 8; ++i) HEDDLE_TRY(read({100 + i}));
     for (const auto& place : generator->model().places()) {
-        if (!on.empty() && place != generator->model().places().back() &&
+        if (join && !place.starts_with("Meta(" + on.front().name())) {
+            return heddle::failure(heddle::Errc::device, "a layer is on ", place);
+        }
+        if (!join && !on.empty() && place != generator->model().places().back() &&
             !place.starts_with("MPI")) {
             return heddle::failure(heddle::Errc::device, "a layer is on ", place);
         }
@@ -94,6 +99,15 @@ bool same_bits(const Values& a, const Values& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+Result<> compare_all(const char* name, const std::vector<Values>& a, const std::vector<Values>& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        if (same_bits(a[i], b[i])) continue;
+        return heddle::failure(heddle::Errc::device, name, ": logits of step ", i, " differ");
+    }
+    std::printf("%s: %zu sets of %zu logits, the same bits\n", name, a.size(), a[0].size());
+    return heddle::ok();
+}
+
 Result<> compare(const std::string& model) {
     HEDDLE_TRY_ASSIGN(const Device one, Device::find("MPI1:CPU"));
     HEDDLE_TRY_ASSIGN(const Device two, Device::find("MPI2:CPU"));
@@ -103,13 +117,12 @@ Result<> compare(const std::string& model) {
                                                                   {"two workers", {one, two}}};
     for (const auto& [name, devices] : places) {
         HEDDLE_TRY_ASSIGN(const auto remote, logits_on(model, devices));
-        for (std::size_t i = 0; i < local.size(); ++i) {
-            if (same_bits(remote[i], local[i])) continue;
-            return heddle::failure(heddle::Errc::device, name, ": logits of step ", i, " differ");
-        }
-        std::printf("%s: %zu sets of %zu logits, the same bits\n", name, local.size(),
-                    local[0].size());
+        HEDDLE_TRY(compare_all(name, remote, local));
     }
+    HEDDLE_TRY_ASSIGN(const std::vector<Device> simulated, Device::find_all("sim:devices=2"));
+    HEDDLE_TRY_ASSIGN(const auto cut_here, logits_on(model, simulated, true));
+    HEDDLE_TRY_ASSIGN(const auto cut_there, logits_on(model, {one, two}, true));
+    HEDDLE_TRY(compare_all("two joined workers", cut_there, cut_here));
     HEDDLE_TRY_ASSIGN(const Values here, joined_layer(cpu, cpu));
     HEDDLE_TRY_ASSIGN(const Values there, joined_layer(one, two));
     if (!same_bits(here, there)) {

@@ -85,6 +85,13 @@ Result<Verify> parse_verify(const std::string& text) {
     return invalid("HEDDLE_MPI_VERIFY=", text, ": there are sample, full and off");
 }
 
+Result<Offering> parse_offering(const std::string& text) {
+    if (text == "auto") return Offering::automatic;
+    if (text == "always") return Offering::always;
+    if (text == "never") return Offering::never;
+    return invalid("HEDDLE_MPI_DIGESTS=", text, ": there are auto, always and never");
+}
+
 Result<Polling> parse_polling(const std::string& text) {
     constexpr int kMost = 100'000;
     if (text == "auto") return Polling{};
@@ -94,6 +101,22 @@ Result<Polling> parse_polling(const std::string& text) {
     }
     return invalid("HEDDLE_MPI_POLL=", text, ": there are auto, spin and microseconds from 1 to ",
                    kMost);
+}
+
+std::string digest_file(const std::string& cache_home, const std::string& home) {
+    if (cache_home.starts_with('/')) return cache_home + "/heddle/digests.tsv";
+    return home.starts_with('/') ? home + "/.cache/heddle/digests.tsv" : std::string();
+}
+
+Result<SumsBy> parse_sum(const std::string& text) {
+    if (text == "ordered" || text == "auto") return SumsBy::order;
+    if (text == "mpi") return SumsBy::mpi;
+    if (text == "nccl") {
+        return failure(Errc::unsupported,
+                       "HEDDLE_MPI_SUM=nccl: this build has no sums by NCCL; there are ordered, "
+                       "mpi and auto");
+    }
+    return invalid("HEDDLE_MPI_SUM=", text, ": there are ordered, mpi and auto");
 }
 
 Result<Settings> settings_of(const Environment& environment) {
@@ -114,12 +137,19 @@ Result<Settings> settings_of(const Environment& environment) {
     if (!environment.verify.empty()) {
         HEDDLE_TRY_ASSIGN(settings.verify, parse_verify(environment.verify));
     }
+    if (!environment.digests.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.offering, parse_offering(environment.digests));
+    }
+    settings.digests = std::make_shared<DigestStore>(environment.cache);
     if (!environment.poll.empty()) {
         HEDDLE_TRY_ASSIGN(settings.polling, parse_polling(environment.poll));
     }
-    if (!environment.sum.empty() && environment.sum != "ordered" && environment.sum != "auto") {
-        return invalid("HEDDLE_MPI_SUM=", environment.sum,
-                       ": sums are added in the order of devices: ordered or auto");
+    if (!environment.sum.empty()) {
+        HEDDLE_TRY_ASSIGN(settings.sums, parse_sum(environment.sum));
+    }
+    // The registry goes by it.
+    if (!environment.order.empty() && environment.order != "first" && environment.order != "last") {
+        return invalid("HEDDLE_MPI_ORDER=", environment.order, ": there are first and last");
     }
     return settings;
 }

@@ -11,7 +11,8 @@ namespace heddle::mpi {
 
 /// What users ask for in the environment, as text; empty where they do not.
 struct Environment {
-    std::string hosts, worker, timeout, start_timeout, graph_timeout, files, verify, sum, poll;
+    std::string hosts, worker, timeout, start_timeout, graph_timeout, files, verify, sum, poll,
+        order, digests, cache;
 };
 
 /// "n1,n2:2": each host as often as workers are to run there.
@@ -27,6 +28,13 @@ std::vector<std::string> split_words(std::string_view text);
 Result<std::vector<std::pair<std::string, std::string>>> parse_folders(std::string_view list);
 
 Result<Verify> parse_verify(const std::string& text);
+Result<Offering> parse_offering(const std::string& text);
+
+/// digests.tsv in the folder of caches; empty where there is none.
+std::string digest_file(const std::string& cache_home, const std::string& home);
+
+/// "ordered", "mpi"; "auto", which is the former as long as there are no sums by NCCL.
+Result<SumsBy> parse_sum(const std::string& text);
 
 /// "auto", "spin", or microseconds between two looks for messages.
 Result<Polling> parse_polling(const std::string& text);

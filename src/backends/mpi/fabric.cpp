@@ -44,6 +44,16 @@ void note_crowd(Clock::time_point now) {
 
 }  // namespace
 
+// ---- what not every fabric can -----------------------------------------------------------------
+
+Result<> Fabric::make_group(const GroupRequest&) {
+    return failure(Errc::unsupported, "there is no MPI to add up with");
+}
+
+Result<> Fabric::begin_sum(std::uint32_t group, std::vector<float>) {
+    return invalid("there is no group ", group, " of ranks");
+}
+
 // ---- signals -----------------------------------------------------------------------------------
 
 NoPipeSignal::NoPipeSignal() {

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "backends/mpi/bytes.hpp"
+#include "core/error.hpp"
 
 namespace heddle::mpi {
 
@@ -24,7 +26,7 @@ struct Message {
 /// What carries messages between ranks. Messages from one rank to another arrive in the order they
 /// were sent, or not at all: nothing is ever reported about a rank that is gone.
 ///
-/// One thread at a time calls it. No call blocks, but for `ping_pong`.
+/// One thread at a time calls it. No call blocks, but for `ping_pong` and `make_group`.
 class Fabric {
 public:
     virtual ~Fabric() = default;
@@ -62,6 +64,27 @@ public:
         int rounds = 1;
     };
     virtual std::optional<double> ping_pong(const PingPong&, Clock::time_point) { return {}; }
+
+    // Sums by MPI itself. Members of a group have agreed to make it.
+
+    /// Makes a group of ranks, of which this is one. Blocks until all of them have made this call,
+    /// so it is made when all are about to. If a member is lost just then, it fails after `limit`,
+    /// and this fabric is at its end: nothing is sent or received any more.
+    struct GroupRequest {
+        std::uint32_t number = 0;
+        std::vector<int> members;
+        std::chrono::milliseconds limit{1000};
+    };
+    virtual Result<> make_group(const GroupRequest& request);
+
+    /// Begins to add up what members have. One sum at a time in a group, in one order on all of
+    /// them.
+    virtual Result<> begin_sum(std::uint32_t group, std::vector<float> addends);
+    /// The sum, once; nothing until it is there.
+    virtual std::optional<std::vector<float>> take_sum(std::uint32_t) { return {}; }
+    /// There are no more sums in this group: a member is lost. Memory that MPI may still write to
+    /// is never used again.
+    virtual void abandon_group(std::uint32_t) {}
 
     /// The end, in agreement with the others. Not called where one was lost.
     virtual void finish() {}

@@ -1,18 +1,11 @@
 #include "backends/mpi/fabric_mpi.hpp"
 
-// The C interface alone.
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
-#include <mpi.h>
-
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
-#include <mutex>
-#include <thread>
 
+#include "backends/mpi/mpi_groups.hpp"
 #include "backends/mpi/protocol.hpp"
 
 namespace heddle::mpi {
@@ -26,39 +19,6 @@ constexpr std::size_t kMostReceives = 16, kMostReceived = std::size_t{4} << 20;
 /// Begun at a time: in shared memory MPI copies at once, and what is there could be used meanwhile.
 constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
 
-std::string sentence_of(int code) {
-    std::array<char, MPI_MAX_ERROR_STRING> words{};
-    int length = 0;
-    MPI_Error_string(code, words.data(), &length);
-    return {words.data(), static_cast<std::size_t>(length)};
-}
-
-Result<> check(int code, std::string_view what) {
-    if (code == MPI_SUCCESS) return ok();
-    return failure(Errc::device, "MPI: ", what, ": ", sentence_of(code));
-}
-
-/// Runs `body` on a thread that is left behind if it takes longer than `limit`. What `body` uses
-/// must live as long as the process.
-template <class Body>
-bool within(std::chrono::milliseconds limit, Body body) {
-    struct State {
-        std::mutex lock;
-        std::condition_variable changed;
-        bool done = false;
-    };
-    const auto state = std::make_shared<State>();
-    const NoPipeSignal guard_of_thread;
-    std::thread([state, body = std::move(body)] {
-        body();
-        const std::lock_guard guard(state->lock);
-        state->done = true;
-        state->changed.notify_all();
-    }).detach();
-    std::unique_lock guard(state->lock);
-    return state->changed.wait_for(guard, limit, [&] { return state->done; });
-}
-
 /// Messages under way: MPI owns their bytes until the request is done.
 struct Pending {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -69,7 +29,7 @@ struct Pending {
 
 class MpiFabric final : public Fabric {
 public:
-    explicit MpiFabric(MPI_Comm ranks) : ranks_(ranks) {
+    explicit MpiFabric(MPI_Comm ranks) : ranks_(ranks), groups_(ranks) {
         MPI_Comm_rank(ranks_, &rank_);
         MPI_Comm_size(ranks_, &size_);
         peers_.resize(static_cast<std::size_t>(size_));
@@ -89,7 +49,7 @@ public:
 
     void send(int to, Bytes message) override {
         Peer& target = peer(to);
-        if (target.is_gone) return;
+        if (target.is_gone || groups_.are_stuck()) return;
         const NoPipeSignal guard;
         Pending& pending = target.sends.emplace_back();
         pending.bytes = std::move(message);
@@ -107,6 +67,7 @@ public:
     }
 
     bool move() override {
+        if (groups_.are_stuck()) return false;
         const NoPipeSignal guard;
         const std::size_t before = moving_;
         for (Peer& each : peers_) {
@@ -122,7 +83,7 @@ public:
     std::size_t moving() const override { return moving_; }
 
     std::size_t unsent(int to) const override {
-        return peers_[static_cast<std::size_t>(to)].unsent;
+        return groups_.are_stuck() ? 0 : peers_[static_cast<std::size_t>(to)].unsent;
     }
 
     void forget(int rank) override {
@@ -138,8 +99,17 @@ public:
 
     std::optional<double> ping_pong(const PingPong& wanted, Clock::time_point until) override;
 
+    Result<> make_group(const GroupRequest& request) override { return groups_.make(request); }
+    Result<> begin_sum(std::uint32_t group, std::vector<float> addends) override {
+        return groups_.begin_sum(group, std::move(addends));
+    }
+    std::optional<std::vector<float>> take_sum(std::uint32_t group) override {
+        return groups_.take_sum(group);
+    }
+    void abandon_group(std::uint32_t group) override { groups_.abandon(group); }
+
     void finish() override {
-        within(kFinalize, [] { MPI_Finalize(); });
+        if (!groups_.are_stuck()) within(kFinalize, [] { MPI_Finalize(); });
     }
 
 private:
@@ -243,6 +213,7 @@ private:
     }
 
     MPI_Comm ranks_;
+    MpiGroups groups_;
     int rank_ = 0, size_ = 1;
     std::vector<Peer> peers_;
     std::size_t moving_ = 0;
@@ -251,6 +222,7 @@ private:
 };
 
 std::optional<double> MpiFabric::ping_pong(const PingPong& wanted, Clock::time_point until) {
+    if (groups_.are_stuck()) return std::nullopt;
     const NoPipeSignal guard;
     // Kept if the other rank does not play: MPI may write there at any time.
     auto bytes = std::make_unique<Bytes>(wanted.size, std::byte{1});

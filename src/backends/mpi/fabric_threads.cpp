@@ -42,12 +42,56 @@ public:
     std::size_t unsent(int) const override { return 0; }
     void forget(int rank) override { forgotten_[static_cast<std::size_t>(rank)] = true; }
 
+    Result<> make_group(const GroupRequest& request) override {
+        const std::lock_guard guard(whole_.lock_);
+        whole_.groups_[request.number].members = request.members;
+        rounds_[request.number] = 0;
+        return ok();
+    }
+    Result<> begin_sum(std::uint32_t group, std::vector<float> addends) override {
+        const std::lock_guard guard(whole_.lock_);
+        const auto own = rounds_.find(group);
+        if (own == rounds_.end()) return Fabric::begin_sum(group, std::move(addends));
+        if (whole_.silent_[static_cast<std::size_t>(rank_)]) return ok();
+        whole_.groups_[group].rounds[own->second].addends[rank_] = std::move(addends);
+        return ok();
+    }
+    std::optional<std::vector<float>> take_sum(std::uint32_t group) override;
+    void abandon_group(std::uint32_t group) override { rounds_.erase(group); }
+
 private:
     ThreadFabric& whole_;
     const int rank_;
     std::vector<bool> forgotten_;
+    std::map<std::uint32_t, std::uint64_t> rounds_;  ///< sums taken so far, by group
     int next_ = 0;  ///< where to look first, so that no rank is left waiting
 };
+
+const ThreadFabric::Group::Round* ThreadFabric::whole_round(std::uint32_t group,
+                                                            std::uint64_t round) const {
+    const auto found = groups_.find(group);
+    if (found == groups_.end()) return nullptr;
+    const auto sum = found->second.rounds.find(round);
+    if (sum == found->second.rounds.end()) return nullptr;
+    return sum->second.addends.size() == found->second.members.size() ? &sum->second : nullptr;
+}
+
+std::optional<std::vector<float>> ThreadFabric::Seat::take_sum(std::uint32_t group) {
+    const std::lock_guard guard(whole_.lock_);
+    const auto own = rounds_.find(group);
+    if (own == rounds_.end()) return std::nullopt;
+    const Group::Round* const round = whole_.whole_round(group, own->second);
+    if (round == nullptr) return std::nullopt;
+    std::vector<float> sum;
+    for (const auto& [rank, addends] : round->addends) {
+        sum.resize(std::max(sum.size(), addends.size()));
+        for (std::size_t i = 0; i < addends.size(); ++i) sum[i] += addends[i];
+    }
+    Group& all = whole_.groups_[group];
+    if (++all.rounds[own->second].taken == all.members.size()) all.rounds.erase(own->second);
+    ++own->second;
+    return sum;
+}
 
 ThreadFabric::ThreadFabric(int ranks, unsigned seed)
     : ranks_(ranks),

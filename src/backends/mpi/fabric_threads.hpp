@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -47,6 +48,18 @@ private:
         std::size_t bytes = 0;  ///< of all so far
     };
 
+    /// Ranks that add up, and the sums that some of them have not taken yet.
+    struct Group {
+        std::vector<int> members;
+        struct Round {
+            std::map<int, std::vector<float>> addends;  ///< by rank
+            std::size_t taken = 0;
+        };
+        std::map<std::uint64_t, Round> rounds;
+    };
+    /// Null until all have added what they have.
+    const Group::Round* whole_round(std::uint32_t group, std::uint64_t round) const;
+
     Route& route(int from, int to) { return routes_[index(from, to)]; }
     std::size_t index(int from, int to) const {
         return static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks_) +
@@ -58,6 +71,7 @@ private:
     mutable std::mutex lock_;
     std::vector<Route> routes_;
     std::vector<bool> silent_;
+    std::map<std::uint32_t, Group> groups_;
     Clock::duration longest_{0};
     std::mt19937 random_;
 };

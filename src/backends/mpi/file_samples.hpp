@@ -1,64 +1,43 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "backends/mpi/bytes.hpp"
-#include "core/error.hpp"
+#include "backends/mpi/digest.hpp"
 
 namespace heddle::mpi {
 
-/// How much of a file is compared with a worker's.
-enum class Verify : std::uint8_t {
-    sample,  ///< its beginning, and blocks at places drawn at random
-    full,    ///< all of it
-    off,     ///< its size alone
-};
-
-/// Enough of a file to tell whether another one is the same. It tells mistakes, not malice: a
-/// worker that lies could say so of any file.
+/// Enough of a file to tell whether another one is the same. It tells mistakes, not a worker that
+/// lies, which could say so of any file; with all of its blocks it also tells a file that someone
+/// made to look the same.
 struct FileSamples {
-    static constexpr std::size_t kSample = std::size_t{64} << 10, kSamples = 64;
-    static constexpr std::size_t kPart = std::size_t{16} << 20, kMost = std::size_t{1} << 16;
+    static constexpr std::uint64_t kSample = std::uint64_t{64} << 10;
+    static constexpr std::size_t kSamples = 64;
+    static constexpr std::uint64_t kPart = std::uint64_t{16} << 20;  ///< of files up to 256 GiB
+    static constexpr std::size_t kMost = std::size_t{1} << 14;       ///< blocks
+    static constexpr std::uint64_t kLongestPart = std::uint64_t{1} << 40;
     struct Block {
-        std::uint64_t offset = 0, hash = 0;
+        std::uint64_t offset = 0;
+        Digest digest{};
     };
-    std::uint64_t size = 0, inode = 0;
+    std::uint64_t size = 0;
+    std::uint64_t head = 0;  ///< bytes in front of the data; 0: not told
+    Digest head_digest{};
     std::uint64_t block = kSample;  ///< bytes of each of these
+    bool is_full = false;           ///< they are all of the file, one behind the other
     std::vector<Block> blocks;
 };
 
-/// A file that is open for reading.
-class OpenFile {
-public:
-    /// Fails unless it is a regular file.
-    static Result<OpenFile> open(const std::string& path);
-    OpenFile(OpenFile&& other) noexcept;
-    OpenFile& operator=(OpenFile&&) = delete;
-    ~OpenFile();
+/// How many blocks a file has.
+std::uint64_t block_count(std::uint64_t size, std::uint64_t block);
 
-    std::uint64_t size() const { return size_; }
-    std::uint64_t inode() const { return inode_; }
-    std::uint32_t owner() const { return owner_; }
-
-    /// All of it, or a failure.
-    Result<> read(std::uint64_t offset, std::span<std::byte> bytes) const;
-
-private:
-    explicit OpenFile(std::string path) : path_(std::move(path)) {}
-
-    std::string path_;
-    int file_ = -1;
-    std::uint64_t size_ = 0, inode_ = 0;
-    std::uint32_t owner_ = 0;
-};
-
-Result<FileSamples> sample_file(const std::string& path, unsigned seed, Verify how);
-
-/// Fails, with where, unless `file` has the same samples.
-Result<> compare(const OpenFile& file, const FileSamples& samples, const std::string& name);
+/// Bytes of the blocks that a whole file is compared in.
+std::uint64_t part_of(std::uint64_t size);
 
 void put_samples(ByteWriter& out, const FileSamples& samples);
 Result<FileSamples> get_samples(ByteReader& in);
+
+/// Numbers of blocks that differ, which rise.
+void put_differences(ByteWriter& out, std::span<const std::uint32_t> blocks);
+Result<std::vector<std::uint32_t>> get_differences(ByteReader& in, std::size_t blocks);
 
 }  // namespace heddle::mpi

@@ -25,6 +25,24 @@ TEST(Worker, LeavesWhenItIsToldWhatCannotBe) {
          "there is no buffer 77"},
         {message({.kind = Kind::run, .stream = 5}, [](ByteWriter& out) { out.put(1U); }),
          "there is no stream 5"},
+        {message({.kind = Kind::abort, .stream = 5, .place = 1}), "there is no stream 5"},
+        {message({.kind = Kind::join},
+                 [](ByteWriter& out) {
+                     out.put(1U);
+                     out.put(1U);
+                     out.put(std::uint8_t{1});
+                 }),
+         "which rank 0 does not send"},
+        {message({.kind = Kind::group},
+                 [](ByteWriter& out) {
+                     for (const unsigned value : {1U, 7U, 2U, 1U, 9U}) out.put(value);
+                 }),
+         "rank 9 is in a group, or twice"},
+        {message({.kind = Kind::group},
+                 [](ByteWriter& out) {
+                     for (const unsigned value : {1U, 7U, 70'000U}) out.put(value);
+                 }),
+         "a group that breaks off"},
         {message({.kind = Kind::ask_op},
                  [](ByteWriter& out) {
                      out.put(1U);

@@ -205,7 +205,7 @@ void put_facts(ByteWriter& out, const WorkerFacts& facts) {
     out.text(facts.boot);
     out.put(facts.process);
     out.put(facts.cores);
-    out.put(static_cast<std::uint8_t>(facts.is_chosen));
+    out.put(static_cast<std::uint8_t>(facts.is_chosen | facts.has_folders << 1));
     out.put(static_cast<std::uint16_t>(facts.devices.size()));
     for (const DeviceFacts& device : facts.devices) {
         out.text(device.name);
@@ -227,7 +227,9 @@ Result<WorkerFacts> get_facts(ByteReader& in) {
     facts.boot = in.text(64);
     facts.process = in.get<std::uint32_t>();
     facts.cores = in.get<std::uint32_t>();
-    facts.is_chosen = in.get<std::uint8_t>() != 0;
+    const auto flags = in.get<std::uint8_t>();
+    facts.is_chosen = (flags & 1) != 0;
+    facts.has_folders = (flags & 2) != 0;
     const std::size_t devices = in.get<std::uint16_t>();
     if (devices > kMostDevices) in.fail();
     for (std::size_t i = 0; i < devices && in.ok(); ++i) facts.devices.push_back(get_device(in));

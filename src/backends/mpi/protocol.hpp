@@ -20,7 +20,7 @@
 /// worker says so unasked.
 namespace heddle::mpi {
 
-inline constexpr std::uint16_t kProtocol = 5;
+inline constexpr std::uint16_t kProtocol = 6;
 
 // Limits are checked before anything is allocated.
 inline constexpr std::size_t kChunk = std::size_t{1} << 20;  ///< most bytes of data in a message
@@ -47,6 +47,7 @@ inline constexpr std::size_t kLongestBatch = std::size_t{16} << 10;
 
 inline constexpr std::uint32_t kMostRounds = 100'000;  ///< of a measurement
 inline constexpr std::size_t kMostMembers = 64;        ///< of a sum
+inline constexpr std::size_t kMostRankGroups = 64;     ///< of ranks that add up by MPI
 
 enum class Kind : std::uint16_t {
     none,
@@ -75,12 +76,15 @@ enum class Kind : std::uint16_t {
     new_stream,  ///< request, device
     free_stream,
     threads,
+    abort,        ///< the stream is to stop what it does, up to the place of the header
     graph,        ///< part of a graph: number, bytes of all, bytes
     graph_delta,  ///< number, number of one that the worker has, what differs from that
     drop_graph,
     watch,    ///< request; the header has stream and place: answered when it is reached
     notify,   ///< rank, tag; header as above: tell that rank then
     cancel,   ///< rank: nothing more will come from it
+    group,    ///< request, number, ranks: they will add up by MPI, and wait for what comes next
+    join,     ///< request, number, whether they make that group now, all of them
     measure,  ///< request, rank, whether it begins, bytes, rounds: ping-pong of MPI itself
     clock,    ///< request: what time it is there
     trace,    ///< whether the stream of the header keeps spans from now on
@@ -96,15 +100,16 @@ enum class Kind : std::uint16_t {
     receive,
     wait,    ///< for another stream of this worker
     await,   ///< for a notice of another worker: rank, tag
-    sum,     ///< over workers: tag, tensor, members in order
+    sum,     ///< over workers: tag, group or 0, turn in it, tensor, members in order
     resume,  ///< the failure of the stream is known; go on
     // Worker to worker.
     chunk,   ///< tag, outcome, offset, bytes
     taken,   ///< tag: a chunk was used
     notice,  ///< tag, outcome of the stream
     // Files.
-    file,  ///< request, file, path, size, samples
-    load,  ///< tensor, offset, size, file, place in it
+    file,   ///< request, file, path, size, samples
+    load,   ///< tensor, offset, size, file, place in it
+    offer,  ///< request, size and digest of the beginning of a tensor: is it in a file there?
     count
 };
 
@@ -175,7 +180,8 @@ struct WorkerFacts {
     std::uint64_t tables = 0;  ///< see `table_hash`
     std::string host, boot;    ///< `boot` tells machines apart
     std::uint32_t process = 0, cores = 0;
-    bool is_chosen = false;  ///< devices were named: all are shown
+    bool is_chosen = false;    ///< devices were named: all are shown
+    bool has_folders = false;  ///< of files, named with --files
     std::vector<DeviceFacts> devices;
 };
 

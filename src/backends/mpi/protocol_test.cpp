@@ -37,6 +37,14 @@ TEST(Messages, ComeOutAsTheyWentIn) {
     EXPECT_EQ(ByteReader(opened->body).get<std::uint32_t>(), 5U);
 }
 
+TEST(Messages, ThatStopAStreamGoAtOnceAndWaitForNoTurn) {
+    const Message received{0, seal(begin({.kind = Kind::abort, .stream = 7, .place = 9}))};
+    EXPECT_EQ(open(received)->header.place, 9U);
+    EXPECT_FALSE(can_wait(Kind::abort));
+    EXPECT_FALSE(is_of_stream(Kind::abort));
+    EXPECT_FALSE(can_wait(Kind::group) || can_wait(Kind::join)) << "others wait for the answer";
+}
+
 TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     const Bytes good = seal(begin({.kind = Kind::ping}));
     const auto refusal_of = [](const Bytes& bytes, std::size_t refused = 0) {
@@ -51,7 +59,7 @@ TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
     Bytes bad = good;
     bad[4] = std::byte{99};
-    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 5");
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 6");
     bad = good;
     bad[6] = std::byte{250};
     EXPECT_EQ(refusal_of(bad), "a message of kind 250");
@@ -92,7 +100,7 @@ TEST(Facts, OfAnotherVersionAreRefusedInWords) {
     other.tables ^= 1;
     EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
     other.protocol = 9;
-    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 5");
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 6");
 }
 
 /// A product, a view of it and a cast, which names itself.
@@ -309,10 +317,29 @@ TEST(Wishes, OfTheEnvironmentAreUnderstoodOrRefusedWithAnExample) {
     EXPECT_EQ(parse_polling("spin")->microseconds, Polling::kSpin);
     EXPECT_EQ(parse_polling("-1").error().message,
               "HEDDLE_MPI_POLL=-1: there are auto, spin and microseconds from 1 to 100000");
+    EXPECT_EQ(*parse_offering("auto"), Offering::automatic);
+    EXPECT_EQ(*parse_offering("always"), Offering::always);
+    EXPECT_EQ(*parse_offering("never"), Offering::never);
+    EXPECT_EQ(parse_offering("yes").error().message,
+              "HEDDLE_MPI_DIGESTS=yes: there are auto, always and never");
+    EXPECT_EQ(*parse_sum("ordered"), SumsBy::order);
+    EXPECT_EQ(*parse_sum("auto"), SumsBy::order) << "until there are sums by NCCL";
+    EXPECT_EQ(*parse_sum("mpi"), SumsBy::mpi);
+    EXPECT_EQ(parse_sum("gloo").error().message,
+              "HEDDLE_MPI_SUM=gloo: there are ordered, mpi and auto");
     Environment sums;
     sums.sum = "nccl";
     EXPECT_EQ(settings_of(sums).error().message,
-              "HEDDLE_MPI_SUM=nccl: sums are added in the order of devices: ordered or auto");
+              "HEDDLE_MPI_SUM=nccl: this build has no sums by NCCL; there are ordered, mpi and "
+              "auto");
+    Environment order;
+    for (const char* good : {"", "first", "last"}) {
+        order.order = good;
+        EXPECT_TRUE(settings_of(order)) << good;
+    }
+    order.order = "middle";
+    EXPECT_EQ(settings_of(order).error().message,
+              "HEDDLE_MPI_ORDER=middle: there are first and last");
     EXPECT_EQ(parse_local("threads=3,devices=CPU+SIM0")->devices.size(), 2U);
     EXPECT_FALSE(parse_local("threads=0"));
     EXPECT_FALSE(parse_local("devices="));

@@ -38,6 +38,9 @@ Environment read_environment() {
     asked.verify = value("HEDDLE_MPI_VERIFY");
     asked.sum = value("HEDDLE_MPI_SUM");
     asked.poll = value("HEDDLE_MPI_POLL");
+    asked.digests = value("HEDDLE_MPI_DIGESTS");
+    asked.cache = digest_file(value("XDG_CACHE_HOME"), value("HOME"));
+    asked.order = value("HEDDLE_MPI_ORDER");
     return asked;
 }
 
@@ -198,7 +201,8 @@ bool configure(const char* text) {
 }
 
 ServeOptions options_of(const heddle_mpi_worker& worker) {
-    ServeOptions options{worker.n_threads, worker.is_chosen, {}, {}};
+    ServeOptions options{worker.n_threads, worker.is_chosen};
+    options.digests = std::make_shared<DigestStore>(read_environment().cache);
     options.folders.assign(worker.folders, worker.folders + worker.n_folders);
     if (worker.budgets != nullptr) {
         options.budgets.assign(worker.budgets, worker.budgets + worker.n_devices);
@@ -227,6 +231,26 @@ void set_threads(ggml_backend_t stream, int count) {
     if (found == nullptr || count < 1) return;
     plugin::attempt_status([] { return std::string("MPI: threads"); },
                            [&] { return found->set_threads(count); });
+}
+
+void set_abort_callback(ggml_backend_t stream, ggml_abort_callback callback, void* data) {
+    RemoteStream* const found = remote_stream(stream);
+    if (found == nullptr) return;
+    plugin::attempt_status([] { return std::string("MPI: abort callback"); },
+                           [&] { found->set_abort(callback, data); });
+}
+
+/// See heddle_backend_load_file_t.
+bool load_file(ggml_tensor* tensor, const char* path, std::uint64_t offset) {
+    const auto done = plugin::attempt([&]() -> Result<> {
+        RemoteBuffer* const buffer = tensor != nullptr ? remote_buffer(*tensor) : nullptr;
+        if (buffer == nullptr || path == nullptr) {
+            return invalid("MPI: a tensor of a worker and a path are needed to load a file");
+        }
+        return buffer->load_file(*tensor, path, offset);
+    });
+    if (!done) plugin::report(done.error());
+    return done.has_value();
 }
 
 ggml_backend_buffer_type_t* more_buffer_types(ggml_backend_dev_t device) {
@@ -303,11 +327,13 @@ void* RemoteRegistration::find(std::string_view name) {
         named("heddle_backend_configure", configure),
         named("heddle_mpi_serve", serve),
         named("ggml_backend_set_n_threads", set_threads),
+        named("ggml_backend_set_abort_callback", set_abort_callback),
         named("ggml_backend_dev_get_extra_bufts", more_buffer_types),
         named("ggml_backend_rpc_add_server", add_server),
         named("ggml_backend_comm_init", comm_init),
         named("ggml_backend_comm_free", comm_free),
         named("ggml_backend_comm_allreduce_tensor", comm_allreduce_tensor),
+        named("heddle_backend_load_file", load_file),
         named("heddle_mpi_ping_pong", ping_pong),
         named("heddle_mpi_sent", sent),
         named(HEDDLE_STREAM_TRACE, trace),

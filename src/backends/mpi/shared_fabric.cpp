@@ -46,6 +46,32 @@ bool SharedFabric::make_room(int to, const std::function<bool()>& gives_up) {
     }
 }
 
+Result<> SharedFabric::make_group(const Fabric::GroupRequest& request) {
+    const std::lock_guard guard(turn_);
+    return fabric_.make_group(request);
+}
+
+Result<std::vector<float>> SharedFabric::add_up(std::uint32_t group, std::vector<float> addends,
+                                                const std::function<bool()>& gives_up) {
+    {
+        const std::lock_guard guard(turn_);
+        HEDDLE_TRY(fabric_.begin_sum(group, std::move(addends)));
+    }
+    Backoff backoff;
+    while (true) {
+        {
+            const std::lock_guard guard(turn_);
+            if (auto sum = fabric_.take_sum(group)) return *std::move(sum);
+            if (fabric_.move()) backoff.reset();
+        }
+        if (gives_up()) break;
+        backoff.pause();
+    }
+    const std::lock_guard guard(turn_);
+    fabric_.abandon_group(group);
+    return failure(Errc::device, "a rank is lost, and with it what it was to add");
+}
+
 void SharedFabric::finish() {
     const std::lock_guard guard(turn_);
     fabric_.finish();

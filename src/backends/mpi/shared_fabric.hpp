@@ -30,6 +30,14 @@ public:
     bool make_room(int to, const std::function<bool()>& gives_up);
     static constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
 
+    /// See Fabric::make_group.
+    Result<> make_group(const Fabric::GroupRequest& request);
+
+    /// The sum of what members of a group have, once all have it. If `gives_up()` first, there are
+    /// no more sums in this group.
+    Result<std::vector<float>> add_up(std::uint32_t group, std::vector<float> addends,
+                                      const std::function<bool()>& gives_up);
+
     void finish();
 
 private:

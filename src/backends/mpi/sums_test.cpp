@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <random>
 
 #include "backends/mpi/test_support.hpp"
@@ -52,6 +53,8 @@ public:
         }
         return sum;
     }
+
+    ggml_backend_t stream(std::size_t i) const { return raw_[i]; }
 
     std::string synchronize(std::size_t i) const {
         heddle_clear_error();
@@ -141,6 +144,113 @@ TEST(SumsOverWorkers, FailForAllWhenOneIsLost) {
     EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI2: lost: nothing was heard"));
     EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
     EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2));
+}
+
+/// Workers that add up by MPI, or what the fabric has in its place.
+TestJob::Serving plain() { return {}; }
+Settings by_mpi(std::chrono::milliseconds timeout = std::chrono::seconds(10)) {
+    Settings settings;
+    settings.timeout = timeout;
+    settings.sums = SumsBy::mpi;
+    return settings;
+}
+
+/// In any order of addition.
+void expect_near(const Values& found, const Addends& addends) {
+    const Values expected = addends.expected();
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        // A rounding for each addend, of values whose size is about 100.
+        EXPECT_NEAR(found[i], expected[i], 4e-4) << i;
+    }
+}
+
+TEST(SumsByMpi, AreTheSameOnAllWorkers) {
+    for (const std::int64_t count : {1, 8192, 700'001}) {
+        TestJob job(3, 1, by_mpi(), plain());
+        job.fabric.set_delay(std::chrono::microseconds(200));
+        Addends addends(job, count);
+        const auto sums = addends.sums();
+        const std::size_t before = job.fabric.carried(1, 2);
+        addends.tensors[1]->flags &= ~GGML_TENSOR_FLAG_COMPUTE;
+        ASSERT_TRUE(sums->add_up(addends.tensors));
+        const Values first = addends.read(0);
+        expect_near(first, addends);
+        EXPECT_EQ(addends.read(1), first);
+        EXPECT_EQ(addends.read(2), first);
+        EXPECT_EQ(job.fabric.carried(1, 2), before) << "nothing travels as messages";
+    }
+}
+
+TEST(SumsByMpi, OfSeveralStreamsAndGroupsDoNotGetMixedUp) {
+    TestJob job(3, 1, by_mpi(), plain());
+    job.fabric.set_delay(std::chrono::microseconds(100));
+    std::vector<std::unique_ptr<Addends>> all;
+    for (int i = 0; i < 4; ++i) all.push_back(std::make_unique<Addends>(job, 1000 + i));
+    std::vector<std::thread> threads;
+    for (const auto& each : all) {
+        threads.emplace_back([&each] {
+            heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+            const auto sums = each->sums();
+            for (int round = 0; round < 20; ++round) {
+                // Once the sum, then three times as much each time.
+                EXPECT_TRUE(sums->add_up(each->tensors));
+                if (round > 0) continue;
+                for (std::size_t i = 0; i < 3; ++i) expect_near(each->read(i), *each);
+            }
+            const Values first = each->read(0);
+            EXPECT_EQ(each->read(1), first);
+            EXPECT_EQ(each->read(2), first);
+            EXPECT_NEAR(first[0] / (each->expected()[0] * std::pow(3.0F, 19.0F)), 1, 1e-4);
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SumsByMpi, FailForAllWhenOneIsLost) {
+    TestJob job(3, 1, by_mpi(kShortTimeout), plain());
+    Addends addends(job, 100'000);
+    const auto sums = addends.sums();
+    job.fabric.silence(2);
+    const auto begin = Clock::now();
+    sums->add_up(addends.tensors);
+    EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 2 is lost"));
+    EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI2: lost: nothing was heard"));
+    EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
+    EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2));
+    // Those that are left form a group of their own.
+    const std::vector<ggml_backend_t> two{addends.stream(0), addends.stream(2)};
+    const std::vector<ggml_tensor*> tensors{addends.tensors[0], addends.tensors[2]};
+    ggml_cgraph nothing{};
+    for (const ggml_backend_t stream : two) ggml_backend_graph_compute_async(stream, &nothing);
+    const auto others = RemoteSums::make(two);
+    ASSERT_TRUE(others->add_up(tensors));
+    EXPECT_EQ(addends.read(0)[5], addends.values[0][5] + addends.values[2][5]);
+    EXPECT_EQ(addends.read(2), addends.read(0));
+}
+
+TEST(SumsByMpi, FailForAllWhenOneCannotTakePartAndThenGoOn) {
+    TestJob job(3, 1, by_mpi(kShortTimeout), plain());
+    Addends addends(job, 400'000);
+    const std::vector<ggml_backend_t> two{addends.stream(0), addends.stream(1)};
+    const std::vector<ggml_tensor*> tensors{addends.tensors[0], addends.tensors[1]};
+    const auto sums = RemoteSums::make(two);
+    job.fabric.silence(3);
+    // The first one's stream fails with a copy that never comes.
+    ggml_backend_tensor_copy_async(addends.stream(2), two[0], addends.tensors[2], tensors[0]);
+    ASSERT_TRUE(sums->add_up(tensors));
+    EXPECT_THAT(addends.synchronize(1), HasSubstr("another rank of a sum could not take part"));
+    EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 3 is lost"));
+    ggml_cgraph nothing{};
+    for (const ggml_backend_t stream : two) {
+        EXPECT_NE(ggml_backend_graph_compute_async(stream, &nothing), GGML_STATUS_SUCCESS);
+        EXPECT_EQ(ggml_backend_graph_compute_async(stream, &nothing), GGML_STATUS_SUCCESS);
+    }
+    const Values a = addends.read(0), b = addends.read(1);
+    ASSERT_TRUE(sums->add_up(tensors));
+    const Values sum = addends.read(0);
+    EXPECT_EQ(addends.read(1), sum);
+    EXPECT_EQ(sum[7], a[7] + b[7]);
 }
 
 /// Two products, the second cut so that its results are addends: what a layer of a joined device

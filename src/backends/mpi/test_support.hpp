@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -84,13 +85,13 @@ private:
 template <void (*before)()>
 ggml_backend_dev_t cpu_that_calls() {
     static ggml_backend_device wrapped = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
-    static decltype(ggml_backend_i::graph_compute) compute = nullptr;
+    static std::atomic<decltype(ggml_backend_i::graph_compute)> compute{nullptr};
     wrapped.iface.init_backend = [](ggml_backend_dev_t, const char*) {
         const ggml_backend_t stream = ggml_backend_cpu_init();
         compute = stream->iface.graph_compute;
         stream->iface.graph_compute = [](ggml_backend_t self, ggml_cgraph* graph) {
             before();
-            return compute(self, graph);
+            return compute.load()(self, graph);
         };
         return stream;
     };

@@ -196,12 +196,13 @@ void Cluster::note_memory(int rank, std::size_t device, plugin::MemoryAmount amo
 
 // ---- sending and waiting -----------------------------------------------------------------------
 
-Result<> Cluster::wait_for_room(Guard& guard, int rank, std::size_t bytes) {
+Result<> Cluster::wait_for_room(Guard& guard, int rank, std::size_t bytes, std::uint32_t stream) {
     const Peer& to = peer(rank);
-    HEDDLE_TRY(wait_until(guard, rank, [&] {
+    const auto has_room = [&] {
         const bool is_taken = to.in_flight == 0 || to.in_flight + bytes <= kWindow;
         return is_taken && fabric_.unsent(rank) <= SharedFabric::kMostUnsent;
-    }));
+    };
+    HEDDLE_TRY(wait_until(guard, rank, has_room, stream));
     if (to.lost) return *to.lost;
     return ok();
 }
@@ -245,7 +246,8 @@ Result<> Cluster::post(int rank, Bytes message) {
     return ok();
 }
 
-Result<Bytes> Cluster::ask(int rank, std::uint32_t request, Bytes question, Landing* landing) {
+Result<Bytes> Cluster::ask(int rank, std::uint32_t request, Bytes question, Landing* landing,
+                           std::uint32_t stream) {
     Guard guard(lock_);
     Request& open = requests_[request];
     open.rank = rank;
@@ -253,7 +255,8 @@ Result<Bytes> Cluster::ask(int rank, std::uint32_t request, Bytes question, Land
     auto answered = wait_for_room(guard, rank, question.size());
     if (answered) {
         send(rank, std::move(question));
-        answered = wait_until(guard, rank, [&] { return open.answer.has_value(); });
+        const auto is_answered = [&] { return open.answer.has_value(); };
+        answered = wait_until(guard, rank, is_answered, stream);
     }
     const std::optional<Bytes> answer = std::move(open.answer);
     requests_.erase(request);

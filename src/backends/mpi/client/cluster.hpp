@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,12 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mpi/file_samples.hpp"
+#include "backends/mpi/file_comparison.hpp"
 #include "backends/mpi/protocol.hpp"
 #include "backends/mpi/shared_fabric.hpp"
 #include "heddle/backend/device.hpp"
 
 namespace heddle::mpi {
+
+/// Whether workers are asked for weights that are in no mapped file.
+enum class Offering : std::uint8_t { automatic, always, never };
+
+/// How workers add up: in the order of devices, by messages; or as MPI likes to.
+enum class SumsBy : std::uint8_t { order, mpi };
 
 struct Settings {
     std::chrono::milliseconds timeout{10'000};        ///< silence after which a rank is lost
@@ -24,6 +31,9 @@ struct Settings {
     Verify verify = Verify::sample;              ///< of files that workers are to read
     std::vector<std::pair<std::string, std::string>> folders{};  ///< here, and where that is there
     Polling polling{};
+    SumsBy sums = SumsBy::order;
+    Offering offering = Offering::automatic;
+    std::shared_ptr<DigestStore> digests = std::make_shared<DigestStore>();
 };
 
 /// Where bytes that were asked for go: pieces of host memory.
@@ -31,6 +41,15 @@ struct Landing {
     std::byte* data = nullptr;
     std::size_t piece = 0, stride = 0, total = 0;
     std::size_t arrived = 0;
+};
+
+/// Whom the program wants to be asked whether a stream is to stop.
+struct AbortCheck {
+    ggml_abort_callback callback = nullptr;
+    void* data = nullptr;
+    std::thread::id asks{};     ///< the thread that is asking
+    Clock::time_point asked{};  ///< when that was over the last time
+    std::uint64_t stopped = 0;  ///< where the worker was told to stop up to
 };
 
 /// How far a stream of a worker has come, as rank 0 knows it.
@@ -44,6 +63,9 @@ struct StreamState {
     Clock::time_point moved{};  ///< when it last got on, or was given work
     std::uint64_t resumed = 0;  ///< where the worker was told to go on after a failure
     Habit waits{};              ///< for all that was issued
+    AbortCheck abort{};
+    /// Streams, and places in them, that it was told to wait for.
+    std::map<std::uint32_t, std::uint64_t> behind{};
 };
 
 /// The workers, as rank 0 sees them. Any thread calls it. A thread that waits for an answer takes
@@ -82,8 +104,10 @@ public:
     Result<> post(int rank, Bytes message);
 
     /// Sends a question, whose body begins with `request`, and waits for the answer: what is behind
-    /// its outcome. What is read meanwhile goes to `landing`.
-    Result<Bytes> ask(int rank, std::uint32_t request, Bytes question, Landing* landing = nullptr);
+    /// its outcome. What is read meanwhile goes to `landing`. `stream`, if the answer comes when
+    /// that one has done its work: it may be stopped meanwhile.
+    Result<Bytes> ask(int rank, std::uint32_t request, Bytes question, Landing* landing = nullptr,
+                      std::uint32_t stream = 0);
 
     /// Seconds of a round trip by MPI alone; see Fabric::ping_pong. `from` is rank 0 or a worker.
     Result<double> ping_pong(int from, int to, std::size_t bytes, int rounds);
@@ -100,6 +124,17 @@ public:
 
     const Settings& settings() const { return settings_; }
 
+    // ---- sums by MPI ---------------------------------------------------------------------------
+
+    /// Workers that add up by MPI, in an order that rank 0 decides.
+    struct RankGroup {
+        std::uint32_t number = 0;
+        std::uint64_t turns = 0;  ///< sums so far; guarded by being within `issue_to_all`
+    };
+
+    /// The group of these workers, made if there is none yet. It lives as long as this object.
+    Result<RankGroup*> group_of(const std::vector<int>& ranks);
+
     // ---- streams -------------------------------------------------------------------------------
 
     std::uint32_t add_stream(int rank);
@@ -109,6 +144,11 @@ public:
 
     /// Puts a command at the end of a stream; gives its place there.
     Result<std::uint64_t> issue(std::uint32_t stream, Bytes command);
+
+    /// Puts a command at the end of each of several streams, all at once: commands of other threads
+    /// come before or behind all of them. Of lost workers' streams the first is told about.
+    Result<> issue_to_all(std::span<const std::uint32_t> streams,
+                          const std::function<Bytes(std::size_t)>& command);
 
     /// The same for a command that reads. What it reads is there once the stream has come so far.
     Result<> issue_read(std::uint32_t stream, Bytes command, std::uint32_t request,
@@ -133,6 +173,16 @@ public:
         std::uint32_t number = 0;
     };
     std::vector<TracedStream> traced_streams() const;
+
+    /// From now on the stream waits for that place of another one. This is about `set_abort` only:
+    /// the worker is told in other ways.
+    void note_wait(std::uint32_t stream, std::uint32_t other, std::uint64_t place);
+
+    /// A thread that waits for work of the stream, or of one that waits for it, asks `callback`
+    /// about every 10 ms, without any lock; when that says true, the worker stops what was issued
+    /// so far, and the stream has failed with Errc::aborted. So have other streams with the same
+    /// callback and data. After this call returns the one from before is asked no more.
+    void set_abort(std::uint32_t stream, ggml_abort_callback callback, void* data);
 
     /// The failure of a stream since this was last asked; it then goes on.
     std::optional<Error> take_failure(std::uint32_t stream);
@@ -168,6 +218,8 @@ private:
     Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
     const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
+    Result<std::uint32_t> make_group(const std::vector<int>& ranks);
+    Result<> join_group(std::uint32_t number, const std::vector<int>& ranks, bool joins);
     Result<> gather();
     void begin_thread();
     void watch_over();
@@ -175,8 +227,8 @@ private:
     void look_for_standstill();
     void lose(int rank, std::string_view why);
 
-    /// Until the worker has room for so much more.
-    Result<> wait_for_room(Guard& guard, int rank, std::size_t bytes);
+    /// Until the worker has room for so much more. `stream` as for `ask`.
+    Result<> wait_for_room(Guard& guard, int rank, std::size_t bytes, std::uint32_t stream = 0);
     void send(int rank, Bytes message);
     /// Sends what was kept back.
     void flush(int rank);
@@ -184,9 +236,18 @@ private:
     std::uint64_t send_in(StreamState& state, Bytes command);
     void trace(std::uint32_t stream, StreamState& state);
     void ping();
-    /// Takes in messages until `done()`, or until the worker is lost.
+    /// Whether it is time to ask if the stream is to stop; not while another thread does.
+    static bool is_to_ask(const StreamState& state);
+    /// That stream, or one that it waits for; 0: none. Looked for now and then only.
+    std::uint32_t stream_to_ask(std::uint32_t stream, Clock::time_point& next_look) const;
+    void note_wait(StreamState& state, std::uint32_t other, std::uint64_t place);
+    void ask_whether_to_stop(Guard& guard, std::uint32_t stream);
+    void stop(std::uint32_t stream, StreamState& state);
+
+    /// Takes in messages until `done()`, or until the worker is lost. `stream` as for `ask`.
     template <class Done>
-    Result<> wait_until(Guard& guard, int rank, const Done& done, Backoff backoff = Backoff());
+    Result<> wait_until(Guard& guard, int rank, const Done& done, std::uint32_t stream = 0,
+                        Backoff backoff = Backoff());
     /// Does not throw: no other thread would take in then.
     bool take_in();
     Result<> handle(int rank, const Opened& message);
@@ -208,22 +269,36 @@ private:
     std::map<std::uint32_t, Request> requests_;
     std::map<std::uint32_t, Arrival> arrivals_;
     std::map<std::uint32_t, StreamState> streams_;
+    std::size_t abort_checks_ = 0;  ///< streams that have one
     std::atomic<std::uint32_t> next_number_{1};
+    std::mutex groups_lock_;  ///< one group is made at a time: members meet inside MPI
+    std::map<std::vector<int>, RankGroup> groups_;
     Clock::time_point pinged_{};
     std::thread thread_;
 };
 
 template <class Done>
-Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, Backoff backoff) {
+Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, std::uint32_t stream,
+                             Backoff backoff) {
     if (done()) return ok();
     flush_all();
     const NoPipeSignal guard_of_thread;
     bool drives = false;
+    Clock::time_point next_look{};
     Result<> outcome = ok();
     while (!done()) {
         if (peer(rank).lost) {
             outcome = *peer(rank).lost;
             break;
+        }
+        if (const std::uint32_t asked = stream_to_ask(stream, next_look)) {
+            // Others take in what comes meanwhile: it may take long, or wait for something itself.
+            if (std::exchange(drives, false)) {
+                is_driven_ = false;
+                changed_.notify_all();
+            }
+            ask_whether_to_stop(guard, asked);
+            continue;
         }
         if (is_driven_ && !drives) {
             changed_.wait_for(guard, std::chrono::milliseconds(1));

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/mpi/client/digest_offers.hpp"
 #include "backends/mpi/client/files.hpp"
 #include "backends/mpi/client/memory.hpp"
 #include "backends/mpi/client/stream.hpp"
@@ -35,6 +36,7 @@ public:
     const std::string& shown_name() const { return name_; }
     Cluster& cluster() const { return cluster_; }
     FileOffers& files() { return files_; }
+    DigestOffers& offers() { return offers_; }
     int rank() const { return rank_; }
     std::size_t index() const { return index_; }  ///< among the worker's devices
     const DeviceFacts& facts() const { return facts_; }
@@ -63,6 +65,7 @@ private:
     std::vector<std::unique_ptr<RemoteMemory>> memories_;
     std::vector<ggml_backend_buffer_type_t> more_types_;
     FileOffers files_{cluster_, rank_};
+    DigestOffers offers_{cluster_, rank_};
     std::mutex lock_;
     std::unordered_map<std::string, std::string> answers_;
     std::unordered_map<std::string, std::size_t> sizes_;

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <random>
 #include <string_view>
 #include <vector>
 
-#include "backends/mpi/file_samples.hpp"
 #include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
@@ -95,54 +95,104 @@ std::string path_there(const Settings& settings, const std::string& path) {
     return best == nullptr ? path : best->second + path.substr(best->first.size());
 }
 
-/// Nothing if there is another file at the path by now.
-std::optional<FileOffers::Version> FileOffers::version_of(const FilePart& part) {
+std::optional<FileOffers::Version> FileOffers::version_of(const std::string& path) {
     struct stat facts {};
-    if (stat(part.path.c_str(), &facts) != 0 || facts.st_ino != part.inode) return std::nullopt;
-    return Version{part.path, part.inode, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
+    if (stat(path.c_str(), &facts) != 0) return std::nullopt;
+    return Version{path, facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
 }
 
-Result<std::optional<FileOffers::Found>> FileOffers::find(const std::byte* data, std::size_t size) {
-    const std::optional<Found> none;
+bool FileOffers::has_any() const {
+    const std::lock_guard guard(lock_);
+    return has_any_;
+}
+
+Result<std::optional<FileOffers::Origin>> FileOffers::find(ByteView bytes, bool is_weight) {
+    const std::optional<Origin> none;
     const std::lock_guard guard(lock_);
     const auto holds = [&](const auto& range) {
-        return range.first <= data && data < range.second;
+        return range.first <= bytes.data() && bytes.data() < range.second;
     };
-    const bool is_likely = std::ranges::any_of(mapped_, holds);
-    if (size < (has_any_ ? kMore : kFirst) && !is_likely) return none;
-    const auto part = mapped_from(data, size);
-    const auto version = part ? version_of(*part) : std::nullopt;
-    if (!version) return none;
-    auto known = known_.find(*version);
-    if (known == known_.end()) {
-        HEDDLE_TRY_ASSIGN(const auto number, offer(*part, size));
-        known = known_.emplace(*version, number).first;
-    }
-    if (!known->second) return none;
-    has_any_ = true;
+    const bool is_likely = is_weight || std::ranges::any_of(mapped_, holds);
+    if (bytes.size() < (has_any_ ? kMore : kFirst) && !is_likely) return none;
+    const auto part = mapped_from(bytes.data(), bytes.size());
+    const auto version = part ? version_of(part->path) : std::nullopt;
+    if (!version || version->inode != part->inode) return none;  // another file by now
+    const auto file = known(*version);
+    if (!file || *file == nullptr) return none;  // a device, or one that may not be opened any more
     mapped_.emplace(part->begin, part->end);
-    return std::optional(Found{*known->second, part->offset});
+    HEDDLE_TRY_ASSIGN(Origin found, origin(**file, part->offset, bytes.size()));
+    return std::optional(std::move(found));
 }
 
-Result<std::optional<std::uint32_t>> FileOffers::offer(const FilePart& part, std::size_t size) {
-    const std::optional<std::uint32_t> none;
-    const Settings& settings = cluster_.settings();
-    auto samples = sample_file(part.path, std::random_device{}(), settings.verify);
-    if (!samples || samples->inode != part.inode) return none;  // replaced meanwhile
-    if (samples->size < part.offset + size) {
-        return failure(Errc::io, part.path, ": byte ", samples->size,
+Result<FileOffers::Origin> FileOffers::find_in(const std::string& path, std::uint64_t offset,
+                                               std::uint64_t size) {
+    const std::lock_guard guard(lock_);
+    const auto version = version_of(path);
+    if (!version) return failure(Errc::not_found, path, ": ", std::strerror(errno));
+    HEDDLE_TRY_ASSIGN(const Known* const file, known(*version));
+    if (file == nullptr) return failure(Errc::io, path, " was replaced meanwhile");
+    return origin(*file, offset, size);
+}
+
+Result<const FileOffers::Known*> FileOffers::known(const Version& version) {
+    const auto found = known_.find(version);
+    if (found != known_.end()) return &found->second;
+    Known known;
+    HEDDLE_TRY_ASSIGN(OpenFile file, OpenFile::open(version.path));
+    if (file.inode() != version.inode) return nullptr;
+    known.file = std::make_shared<const OpenFile>(std::move(file));
+    HEDDLE_TRY(offer(known));
+    has_any_ = has_any_ || known.there.has_value();
+    return &known_.emplace(version, std::move(known)).first->second;
+}
+
+Result<FileOffers::Origin> FileOffers::origin(const Known& known, std::uint64_t offset,
+                                              std::uint64_t size) {
+    const std::uint64_t all = known.file->size();
+    if (offset > all || size > all - offset) {
+        return failure(Errc::io, known.file->path(), ": byte ", all,
                        " cannot be read: the file ends before it");
     }
+    const auto differs = [&](std::uint32_t block) {
+        return block * known.block < offset + size && offset < (block + 1) * known.block;
+    };
+    Origin origin{known.file, offset, known.there};
+    if (size > 0 && std::ranges::any_of(known.differences, differs)) origin.there.reset();
+    return origin;
+}
+
+Result<> FileOffers::offer(Known& known) {
+    const Settings& settings = cluster_.settings();
+    const OpenFile& file = *known.file;
+    const auto samples =
+        sample_file(file, std::random_device{}(), settings.verify, *settings.digests);
+    if (!samples) return ok();  // empty, or it cannot be read
     const std::uint32_t request = cluster_.next_number(), number = cluster_.next_number();
+    const std::string path = path_there(settings, file.path());
     ByteWriter out = question(Kind::file, request, 4096);
     out.put(number);
-    out.text(path_there(settings, part.path));
+    out.text(path);
     put_samples(out, *samples);
     const auto answer = cluster_.ask(rank_, request, seal(std::move(out)));
-    if (answer) return std::optional(number);
+    ByteReader in(answer ? ByteView(*answer) : ByteView());
+    const std::size_t blocks = samples->is_full ? samples->blocks.size() : 0;
+    auto differences = answer ? get_differences(in, blocks) : answer.error();
+    if (!differences) {
+        plugin::log(GGML_LOG_LEVEL_WARN, text("MPI", rank_, ": ", differences.error().message,
+                                              "; weights are sent instead"));
+        return ok();
+    }
+    known.there = number;
+    known.block = samples->block;
+    known.differences = *std::move(differences);
+    if (known.differences.empty()) return ok();
+    const std::uint64_t begin = known.differences.front() * known.block;
     plugin::log(GGML_LOG_LEVEL_WARN,
-                text("MPI", rank_, ": ", answer.error().message, "; weights are sent instead"));
-    return none;
+                text("MPI", rank_, ": ", path, " differs from the file here in ",
+                     known.differences.size(), " of ", blocks, " blocks, the first between bytes ",
+                     begin, " and ", std::min(begin + known.block, file.size()),
+                     "; weights that lie in them are sent instead"));
+    return ok();
 }
 
 }  // namespace heddle::mpi

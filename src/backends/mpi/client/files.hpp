@@ -36,13 +36,22 @@ class FileOffers {
 public:
     FileOffers(Cluster& cluster, int rank) : cluster_(cluster), rank_(rank) {}
 
-    struct Found {
-        std::uint32_t file = 0;  ///< the worker's
+    /// Where bytes come from: a file here, and the worker's number of it if it has them itself.
+    struct Origin {
+        std::shared_ptr<const OpenFile> file;
         std::uint64_t offset = 0;
+        std::optional<std::uint32_t> there;
     };
-    /// Where the worker has these bytes itself. Fails if their file has become too short: they are
-    /// nowhere then, and a look at them would end the program.
-    Result<std::optional<Found>> find(const std::byte* data, std::size_t size);
+    /// Of bytes that are mapped. Few of them are looked up only if they are of a weight, or near
+    /// others. Fails if their file has become too short: they are nowhere then, and a look at them
+    /// would end the program.
+    Result<std::optional<Origin>> find(ByteView bytes, bool is_weight);
+
+    /// Of bytes of a file that may be read here.
+    Result<Origin> find_in(const std::string& path, std::uint64_t offset, std::uint64_t size);
+
+    /// Whether the worker has any of the files it was asked for.
+    bool has_any() const;
 
 private:
     /// A file as it was when the worker was asked; one that was written to since is another.
@@ -52,16 +61,25 @@ private:
         std::int64_t seconds = 0, nanoseconds = 0;  ///< when it was last written to
         auto operator<=>(const Version&) const = default;
     };
-    static std::optional<Version> version_of(const FilePart& part);
-    Result<std::optional<std::uint32_t>> offer(const FilePart& part, std::size_t size);
+    struct Known {
+        std::shared_ptr<const OpenFile> file;
+        std::optional<std::uint32_t> there;
+        std::uint64_t block = 0;
+        std::vector<std::uint32_t> differences;  ///< blocks that are others there
+    };
+    static std::optional<Version> version_of(const std::string& path);
+    /// Null if the file here was replaced meanwhile.
+    Result<const Known*> known(const Version& version);
+    static Result<Origin> origin(const Known& known, std::uint64_t offset, std::uint64_t size);
+    Result<> offer(Known& known);
 
     Cluster& cluster_;
     const int rank_;
-    std::mutex lock_;
-    std::map<Version, std::optional<std::uint32_t>> known_;
+    mutable std::mutex lock_;
+    std::map<Version, Known> known_;
     bool has_any_ = false;
-    /// Where files that the worker has were mapped, and may be still. Looking that up takes longer
-    /// than sending few bytes, such as the inputs of a token.
+    /// Where known files were mapped, and may be still. Looking that up takes longer than sending
+    /// few bytes, such as the inputs of a token.
     std::set<std::pair<const std::byte*, const std::byte*>> mapped_;
 };
 

@@ -31,6 +31,7 @@ public:
             HEDDLE_TRY_ASSIGN(record.sources[i], number_of(*node.src[i]));
         }
         HEDDLE_TRY(place(node, record));
+        note_writes(node);
         for (std::size_t i = 0; i < record.sources.size(); ++i) {
             // Casts name themselves as what they write to.
             if (node.src[i] == &node) record.sources[i] = next_number();
@@ -77,6 +78,18 @@ private:
         record.memory = located.memory;
         record.offset = located.offset;
         return ok();
+    }
+
+    /// What nodes write is no file's content any more; a step of an optimiser also writes what it
+    /// keeps of gradients.
+    static void note_writes(const Tensor& node) {
+        if (!plugin::wants_computing(node)) return;
+        if (RemoteBuffer* const buffer = remote_buffer(node)) buffer->note_graph();
+        if (node.op != GGML_OP_OPT_STEP_ADAMW && node.op != GGML_OP_OPT_STEP_SGD) return;
+        for (const Tensor* source : node.src) {
+            RemoteBuffer* const buffer = source != nullptr ? remote_buffer(*source) : nullptr;
+            if (buffer != nullptr) buffer->note_graph();
+        }
     }
 
     std::int32_t next_number() const { return static_cast<std::int32_t>(out.records.size()); }

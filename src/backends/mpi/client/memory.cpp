@@ -63,38 +63,82 @@ Result<Record> RemoteBuffer::locate(const Tensor& tensor, std::size_t offset,
     return record;
 }
 
-Result<bool> RemoteBuffer::load(const Record& place, std::size_t offset,
-                                std::span<const std::byte> bytes) {
-    HEDDLE_TRY_ASSIGN(const auto found, device_.files().find(bytes.data(), bytes.size()));
-    if (!found) return false;
+Result<> RemoteBuffer::load(const Record& place, std::size_t offset, std::size_t size,
+                            const Source& source) {
     ByteWriter out = begin({.kind = Kind::load}, 256);
     put_record(out, place);
     out.put(static_cast<std::uint64_t>(offset));
-    out.put(static_cast<std::uint64_t>(bytes.size()));
-    out.put(found->file);
-    out.put(found->offset);
-    HEDDLE_TRY(device_.cluster().post(device_.rank(), seal(std::move(out))));
-    return true;
+    out.put(static_cast<std::uint64_t>(size));
+    out.put(source.file);
+    out.put(source.place);
+    return device_.cluster().post(device_.rank(), seal(std::move(out)));
+}
+
+/// Weights are written once, as a whole. What is written again (inputs, caches, weights that are
+/// trained) is in no file; neither is what graphs compute with.
+bool RemoteBuffer::is_new_weight(const Tensor& tensor, std::size_t begin, std::size_t size) {
+    if (size < TensorOffer::kLeast || size != byte_size(tensor)) return false;
+    if (root_buffer(tensor)->usage == GGML_BACKEND_BUFFER_USAGE_COMPUTE) return false;
+    const std::lock_guard guard(lock_);
+    return written_.insert(begin).second;
 }
 
 Result<> RemoteBuffer::write_tensor(Tensor& tensor, std::size_t offset,
                                     std::span<const std::byte> bytes) {
-    if (!type_.whole_tensors) {
-        HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, offset, bytes.size()));
-        HEDDLE_TRY_ASSIGN(const bool is_loaded, load(place, offset, bytes));
-        if (is_loaded) return ok();
-        return write_pieces(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
-    }
-    if (offset != 0 || bytes.size() != byte_size(tensor)) {
+    if (type_.whole_tensors && (offset != 0 || bytes.size() != byte_size(tensor))) {
         return invalid(describe(tensor), " is to be written in one piece, not ", bytes.size(),
                        " bytes at offset ", offset);
     }
-    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, 0, 0));
-    HEDDLE_TRY_ASSIGN(const bool is_loaded, load(place, 0, bytes));
-    return is_loaded ? ok() : write_whole(place, bytes);
+    HEDDLE_TRY_ASSIGN(const Record place,
+                      locate(tensor, offset, type_.whole_tensors ? 0 : bytes.size()));
+    const std::size_t begin = place.offset + offset;
+    const bool is_weight = root_buffer(tensor)->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+    HEDDLE_TRY_ASSIGN(const auto origin, device_.files().find(bytes, is_weight));
+    std::optional<Source> source;
+    if (origin && origin->there) {
+        source = Source{*origin->there, origin->offset};
+    } else if (is_new_weight(tensor, begin, bytes.size())) {
+        const auto match = device_.offers().find(bytes, device_.files().has_any());
+        if (match) source = Source{match->file, match->place};
+    }
+    from_files_.forget(begin, bytes.size());
+    HEDDLE_TRY(source ? load(place, offset, bytes.size(), *source) : send(place, offset, bytes));
+    if (origin) from_files_.note(begin, bytes.size(), origin->file, origin->offset);
+    return ok();
 }
 
-Result<> RemoteBuffer::write_whole(const Record& place, std::span<const std::byte> bytes) {
+Result<> RemoteBuffer::load_file(Tensor& tensor, const std::string& path, std::uint64_t offset) {
+    const std::size_t size = byte_size(tensor);
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, 0, type_.whole_tensors ? 0 : size));
+    if (size == 0) return ok();
+    HEDDLE_TRY_ASSIGN(const FileOffers::Origin origin, device_.files().find_in(path, offset, size));
+    from_files_.forget(place.offset, size);
+    HEDDLE_TRY(origin.there ? load(place, 0, size, {*origin.there, origin.offset})
+                            : send_file(place, origin));
+    from_files_.note(place.offset, size, origin.file, origin.offset);
+    return ok();
+}
+
+Result<> RemoteBuffer::send_file(const Record& place, const FileOffers::Origin& origin) {
+    const std::size_t size = byte_size(place.tensor);
+    const std::size_t step = type_.whole_tensors ? size : kChunk;
+    Bytes part;
+    for (std::size_t done = 0; done < size; done += part.size()) {
+        part.resize(std::min(step, size - done));
+        HEDDLE_TRY(origin.file->read(origin.offset + done, part));
+        HEDDLE_TRY(send(place, done, part));
+    }
+    return ok();
+}
+
+// ---- contents ----------------------------------------------------------------------------------
+
+Result<> RemoteBuffer::send(const Record& place, std::size_t offset, ByteView bytes) {
+    if (type_.whole_tensors) return send_whole(place, bytes);
+    return send_pieces(place, bytes.data(), {offset, bytes.size(), 1, 0, 0});
+}
+
+Result<> RemoteBuffer::send_whole(const Record& place, ByteView bytes) {
     const std::uint32_t transfer = device_.cluster().next_number();
     const std::size_t total = bytes.size();
     for (std::size_t done = 0; done < total; done += kChunk) {
@@ -109,8 +153,8 @@ Result<> RemoteBuffer::write_whole(const Record& place, std::span<const std::byt
     return ok();
 }
 
-Result<> RemoteBuffer::write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces) {
-    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+Result<> RemoteBuffer::send_pieces(const Record& place, const std::byte* data,
+                                   const plugin::Pieces& pieces) {
     return in_parts(pieces, [&](const Pieces& part, std::size_t at) {
         ByteWriter out = begin({.kind = Kind::write}, part.count * part.size + 256);
         put_record(out, place);
@@ -120,15 +164,29 @@ Result<> RemoteBuffer::write_pieces(Tensor& tensor, const std::byte* data, plugi
     });
 }
 
+Result<> RemoteBuffer::write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces) {
+    HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+    from_files_.forget(place.offset + pieces.offset, extent_of(pieces));
+    return send_pieces(place, data, pieces);
+}
+
 Result<> RemoteBuffer::read_tensor(const Tensor& tensor, std::size_t offset,
                                    std::span<std::byte> bytes) {
     return read_pieces(tensor, bytes.data(), {offset, bytes.size(), 1, 0, 0});
 }
 
 Result<> RemoteBuffer::read_pieces(const Tensor& tensor, std::byte* data, plugin::Pieces pieces) {
-    if (!type_.readable) return invalid("what is in ", type_.name, " cannot be read back");
     HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
     if (pieces.size == 0 || pieces.count == 0) return ok();
+    auto done = read_from_worker(place, data, pieces);
+    if (done || !device_.cluster().loss(device_.rank())) return done;
+    HEDDLE_TRY_ASSIGN(const bool is_read, read_from_files(place, data, pieces));
+    return is_read ? ok() : std::move(done);
+}
+
+Result<> RemoteBuffer::read_from_worker(const Record& place, std::byte* data,
+                                        const plugin::Pieces& pieces) {
+    if (!type_.readable) return invalid("what is in ", type_.name, " cannot be read back");
     const std::uint32_t request = device_.cluster().next_number();
     ByteWriter out = question(Kind::read, request);
     put_record(out, place);
@@ -140,9 +198,26 @@ Result<> RemoteBuffer::read_pieces(const Tensor& tensor, std::byte* data, plugin
                    " bytes");
 }
 
+Result<bool> RemoteBuffer::read_from_files(const Record& place, std::byte* data,
+                                           const plugin::Pieces& pieces) const {
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+        const std::size_t begin = place.offset + pieces.offset + i * pieces.tensor_stride;
+        HEDDLE_TRY_ASSIGN(const bool is_read,
+                          from_files_.read(begin, {data + i * pieces.host_stride, pieces.size}));
+        if (!is_read) return false;
+    }
+    return true;
+}
+
+void RemoteBuffer::note_write(const Tensor& tensor, std::size_t offset, std::size_t size) {
+    const auto place = locate(tensor, offset, size);
+    if (place) from_files_.forget(place->offset + offset, size);
+}
+
 Result<> RemoteBuffer::fill_tensor(Tensor& tensor, std::size_t offset, std::size_t size,
                                    std::uint8_t value) {
     HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, offset, size));
+    from_files_.forget(place.offset + offset, size);
     ByteWriter out = begin({.kind = Kind::fill});
     put_record(out, place);
     out.put(static_cast<std::uint64_t>(offset));
@@ -152,6 +227,7 @@ Result<> RemoteBuffer::fill_tensor(Tensor& tensor, std::size_t offset, std::size
 }
 
 Result<> RemoteBuffer::clear(std::uint8_t value) {
+    from_files_.forget(0, addresses_.size());
     ByteWriter out = begin({.kind = Kind::clear});
     out.put(number_);
     out.put(value);
@@ -159,6 +235,7 @@ Result<> RemoteBuffer::clear(std::uint8_t value) {
 }
 
 Result<> RemoteBuffer::reset() {
+    from_files_.forget(0, addresses_.size());
     ByteWriter out = begin({.kind = Kind::reset});
     out.put(number_);
     return device_.cluster().post(device_.rank(), seal(std::move(out)));
@@ -172,6 +249,7 @@ bool RemoteBuffer::copy(const Tensor& from, Tensor& to) {
     const auto origin = source->locate(from, 0, bytes);
     const auto target = locate(to, 0, bytes);
     if (!origin || !target || type_.whole_tensors || source->type_.whole_tensors) return false;
+    from_files_.forget(target->offset, bytes);
     ByteWriter out = begin({.kind = Kind::copy}, 512);
     put_record(out, *origin);
     put_record(out, *target);

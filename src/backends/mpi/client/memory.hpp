@@ -5,6 +5,8 @@
 #include <string>
 
 #include "backends/mpi/client/cluster.hpp"
+#include "backends/mpi/client/file_ranges.hpp"
+#include "backends/mpi/client/files.hpp"
 #include "backends/mpi/codec.hpp"
 #include "backends/mpi/pieces.hpp"
 #include "heddle/backend.hpp"
@@ -66,15 +68,38 @@ public:
     Result<> reset();
     bool copy(const Tensor& from, Tensor& to);
 
+    /// All of a tensor from a file, which the worker reads itself if it has the same one.
+    Result<> load_file(Tensor& tensor, const std::string& path, std::uint64_t offset);
+
+    /// A stream writes bytes of a tensor, which may have come from a file.
+    void note_write(const Tensor& tensor, std::size_t offset, std::size_t size);
+    /// A graph has results here.
+    void note_graph() { from_files_.close(); }
+
 private:
-    Result<> write_whole(const Record& place, std::span<const std::byte> bytes);
-    /// False if the worker does not have these bytes in a file.
-    Result<bool> load(const Record& place, std::size_t offset, std::span<const std::byte> bytes);
+    Result<> send(const Record& place, std::size_t offset, ByteView bytes);
+    Result<> send_whole(const Record& place, ByteView bytes);
+    Result<> send_pieces(const Record& place, const std::byte* data, const plugin::Pieces& pieces);
+    Result<> send_file(const Record& place, const FileOffers::Origin& origin);
+    /// Part of a file of the worker's.
+    struct Source {
+        std::uint32_t file = 0;
+        std::uint64_t place = 0;
+    };
+    Result<> load(const Record& place, std::size_t offset, std::size_t size, const Source& source);
+    /// Whether it is worth a question if the worker has such a tensor in a file.
+    bool is_new_weight(const Tensor& tensor, std::size_t begin, std::size_t size);
+    Result<> read_from_worker(const Record& place, std::byte* data, const plugin::Pieces& pieces);
+    Result<bool> read_from_files(const Record& place, std::byte* data,
+                                 const plugin::Pieces& pieces) const;
 
     RemoteDevice& device_;
     const std::uint32_t number_;
     const BufferTypeFacts& type_;
     const AddressRange addresses_;
+    FileRanges from_files_;
+    std::mutex lock_;
+    std::set<std::size_t> written_;  ///< where large tensors began that were written whole
 };
 
 /// A buffer type of a worker's device.

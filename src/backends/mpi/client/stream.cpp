@@ -45,6 +45,10 @@ Result<> RemoteStream::set_threads(int count) {
     return cluster_.post(device_.rank(), seal(std::move(out)));
 }
 
+void RemoteStream::set_abort(ggml_abort_callback callback, void* data) {
+    cluster_.set_abort(number_, callback, data);
+}
+
 // ---- copies between host and device ------------------------------------------------------------
 
 Result<Record> RemoteStream::locate(const Tensor& tensor, std::size_t offset,
@@ -69,6 +73,7 @@ Result<> RemoteStream::read_async(const Tensor& tensor, std::size_t offset,
 Result<> RemoteStream::write_pieces_async(Tensor& tensor, const std::byte* data,
                                           plugin::Pieces pieces) {
     HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+    remote_buffer(tensor)->note_write(tensor, pieces.offset, extent_of(pieces));
     return in_parts(pieces, [&](const Pieces& part, std::size_t at) -> Result<> {
         ByteWriter out = command(Kind::stream_write, part.count * part.size + 256);
         put_record(out, place);
@@ -82,6 +87,9 @@ Result<> RemoteStream::read_pieces_async(const Tensor& tensor, std::byte* data,
                                          plugin::Pieces pieces) {
     HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
     if (pieces.size == 0 || pieces.count == 0) return ok();
+    if (cluster_.loss(device_.rank())) {  // there is no order to keep, and perhaps a file
+        return remote_buffer(tensor)->read_pieces(tensor, data, pieces);
+    }
     const std::uint32_t request = cluster_.next_number();
     ByteWriter out = command(Kind::stream_read);
     out.put(request);
@@ -101,8 +109,11 @@ bool RemoteStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor&
     if (RemoteStream* const other = remote_stream(source)) {
         const auto origin = other->locate(from, 0, bytes);
         if (!origin) return false;
-        done = other->device_.rank() == device_.rank() ? copy_within(*other, *origin, *target)
-                                                       : copy_between(*other, *origin, *target);
+        remote_buffer(to)->note_write(to, 0, bytes);
+        const int rank = other->device_.rank();
+        done = cluster_.loss(rank)      ? copy_of_lost(from, to)
+               : rank == device_.rank() ? copy_within(*other, *origin, *target)
+                                        : copy_between(*other, *origin, *target);
     } else {
         // A stream that works in the background could still write what is to be copied.
         const ggml_backend_buffer_t buffer = from.buffer;
@@ -117,10 +128,18 @@ bool RemoteStream::copy_async(ggml_backend_t source, const Tensor& from, Tensor&
 
 Result<> RemoteStream::wait_in(std::uint32_t other, std::uint64_t place) {
     if (cluster_.is_done(other, place)) return ok();
+    cluster_.note_wait(number_, other, place);
     ByteWriter out = command(Kind::wait);
     out.put(other);
     out.put(place);
     return issue(std::move(out));
+}
+
+/// What came from a file here can still be had.
+Result<> RemoteStream::copy_of_lost(const Tensor& from, Tensor& to) {
+    Bytes content(byte_size(from));
+    HEDDLE_TRY(remote_buffer(from)->read_tensor(from, 0, content));
+    return write_async(to, 0, content);
 }
 
 Result<> RemoteStream::copy_within(RemoteStream& source, const Record& from, const Record& to) {
@@ -143,7 +162,8 @@ Result<> RemoteStream::copy_between(RemoteStream& source, const Record& from, co
         put_record(out, place);
         return cluster_.issue(stream.number_, seal(std::move(out)));
     };
-    HEDDLE_TRY(half(source, Kind::send, device_.rank(), from));
+    HEDDLE_TRY_ASSIGN(const std::uint64_t sent, half(source, Kind::send, device_.rank(), from));
+    cluster_.note_wait(number_, source.number_, sent);
     HEDDLE_TRY(half(*this, Kind::receive, source.device_.rank(), to));
     return ok();
 }
@@ -160,6 +180,7 @@ Result<> RemoteStream::wait(const RemoteEvent& event) {
     // Of a lost worker every event counts as reached; copies from it fail.
     if (cluster_.is_done(event.stream, event.place) || cluster_.loss(event.rank)) return ok();
     if (event.rank == device_.rank()) return wait_in(event.stream, event.place);
+    cluster_.note_wait(number_, event.stream, event.place);
     const std::uint32_t tag = cluster_.next_number();
     ByteWriter out = begin({.kind = Kind::notify, .stream = event.stream, .place = event.place});
     out.put(static_cast<std::uint32_t>(device_.rank()));

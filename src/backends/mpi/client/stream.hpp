@@ -43,8 +43,11 @@ public:
     Result<> wait(const RemoteEvent& event);
 
     Result<> set_threads(int count);
+    /// See Cluster::set_abort.
+    void set_abort(ggml_abort_callback callback, void* data);
 
     RemoteDevice& device() const { return device_; }
+    std::uint32_t number() const { return number_; }
     /// Fails unless `size` bytes from `offset` on, of a tensor of this device, are in its buffer.
     Result<Record> locate(const Tensor& tensor, std::size_t offset, std::size_t size) const;
     /// Begins a command of this stream; `issue` puts it at the end.
@@ -52,6 +55,7 @@ public:
     Result<> issue(ByteWriter command);
 
 private:
+    Result<> copy_of_lost(const Tensor& from, Tensor& to);
     Result<> copy_within(RemoteStream& source, const Record& from, const Record& to);
     Result<> copy_between(RemoteStream& source, const Record& from, const Record& to);
     Result<> wait_in(std::uint32_t other, std::uint64_t place);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/mpi/client/device.hpp"
-
 namespace heddle::mpi {
 
 std::unique_ptr<RemoteSums> RemoteSums::make(std::span<const ggml_backend_t> streams) {
@@ -18,8 +16,22 @@ std::unique_ptr<RemoteSums> RemoteSums::make(std::span<const ggml_backend_t> str
         };
         if (std::ranges::any_of(sums->streams_, is_beside)) return nullptr;
         sums->streams_.push_back(stream);
+        sums->numbers_.push_back(stream->number());
     }
+    if (sums->cluster().settings().sums == SumsBy::mpi) sums->form_group();
     return sums;
+}
+
+void RemoteSums::form_group() {
+    std::vector<int> ranks;
+    for (const RemoteStream* stream : streams_) ranks.push_back(stream->device().rank());
+    auto group = cluster().group_of(ranks);
+    if (group) {
+        group_ = *group;
+        return;
+    }
+    plugin::log(GGML_LOG_LEVEL_WARN,
+                text(group.error().message, "; sums are added in the order of devices"));
 }
 
 bool RemoteSums::add_up(std::span<Tensor* const> tensors) {
@@ -38,20 +50,25 @@ bool RemoteSums::add_up(std::span<Tensor* const> tensors) {
         }
         places.push_back(*place);
     }
-    const std::uint32_t tag = streams_.front()->device().cluster().next_number();
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const std::uint32_t tag = cluster().next_number();
+    std::uint64_t turn = 0;
+    const auto command = [&](std::size_t i) {
+        if (group_ != nullptr && i == 0) turn = group_->turns++;
         ByteWriter out = streams_[i]->command(Kind::sum, 256 + 5 * streams_.size());
         out.put(tag);
+        out.put(group_ != nullptr ? group_->number : std::uint32_t{0});
+        out.put(turn);
         put_record(out, places[i]);
         out.put(static_cast<std::uint32_t>(streams_.size()));
         for (std::size_t j = 0; j < streams_.size(); ++j) {
             out.put(static_cast<std::uint32_t>(streams_[j]->device().rank()));
             out.put(static_cast<std::uint8_t>(adds(tensors[j]) ? 1 : 0));
         }
-        // Of a lost worker: the others are told that nothing comes from it, and fail.
-        auto sent = streams_[i]->issue(std::move(out));
-        if (!sent) plugin::report(std::move(sent).error().within(streams_[i]->device().name()));
-    }
+        return seal(std::move(out));
+    };
+    // Of a lost worker: the others are told that nothing comes from it, and fail.
+    auto sent = cluster().issue_to_all(numbers_, command);
+    if (!sent) plugin::report(std::move(sent).error().within("sum"));
     return true;
 }
 

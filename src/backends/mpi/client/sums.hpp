@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/mpi/client/device.hpp"
 #include "backends/mpi/client/stream.hpp"
 
 namespace heddle::mpi {
@@ -12,7 +13,8 @@ namespace heddle::mpi {
 /// have among themselves.
 class RemoteSums {
 public:
-    /// Null unless all are streams of workers, each of another one.
+    /// Null unless all are streams of workers, each of another one. Where workers are to add up by
+    /// MPI and cannot form a group, that is told, and they add up in the order of devices.
     static std::unique_ptr<RemoteSums> make(std::span<const ggml_backend_t> streams);
 
     std::size_t size() const { return streams_.size(); }
@@ -22,7 +24,12 @@ public:
     bool add_up(std::span<Tensor* const> tensors);
 
 private:
+    void form_group();
+    Cluster& cluster() const { return streams_.front()->device().cluster(); }
+
     std::vector<RemoteStream*> streams_;
+    std::vector<std::uint32_t> numbers_;   ///< of the streams
+    Cluster::RankGroup* group_ = nullptr;  ///< that adds up by MPI; null: they do so in order
 };
 
 }  // namespace heddle::mpi

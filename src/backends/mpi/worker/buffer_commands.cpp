@@ -227,7 +227,23 @@ Result<> Server::take_file(ByteReader& in) {
     const auto request = in.get<std::uint32_t>(), number = in.get<std::uint32_t>();
     const std::string path = in.text();
     HEDDLE_TRY_ASSIGN(const FileSamples samples, get_samples(in));
-    outbox_.answer(request, files_.add(number, path, samples));
+    const auto differences = files_.add(number, path, samples);
+    if (!differences) {
+        outbox_.answer(request, differences.error());
+        return ok();
+    }
+    ByteWriter more;
+    put_differences(more, *differences);
+    outbox_.answer(request, ok(), more.view());
+    return ok();
+}
+
+Result<> Server::take_offer(ByteReader& in) {
+    const auto request = in.get<std::uint32_t>();
+    HEDDLE_TRY_ASSIGN(const TensorOffer offer, get_offer(in));
+    ByteWriter more;
+    put_matches(more, files_.find(offer));
+    outbox_.answer(request, ok(), more.view());
     return ok();
 }
 

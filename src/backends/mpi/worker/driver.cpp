@@ -45,6 +45,22 @@ bool Driver::let_sends_move() {
     return later_.back().source == 0;
 }
 
+std::optional<Message> Driver::wait_for_message(
+    const std::function<bool(const Message&)>& is_wanted, const std::function<bool()>& gives_up) {
+    Backoff backoff;
+    while (!stopped_ && !gives_up()) {
+        auto message = fabric_.receive();
+        if (!message) {
+            backoff.pause();
+            continue;
+        }
+        if (is_wanted(*message)) return message;
+        later_.push_back(*std::move(message));
+        backoff.reset();
+    }
+    return std::nullopt;
+}
+
 // ---- waiting -----------------------------------------------------------------------------------
 
 bool Driver::wait(const std::function<bool()>& done) { return wait(Waits::for_others, done); }

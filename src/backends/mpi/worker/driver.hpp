@@ -52,6 +52,11 @@ public:
     /// dealt with later. True if one of rank 0 came.
     bool let_sends_move();
 
+    /// From within `handle`: the next message that `is_wanted`, ahead of others that came before
+    /// it and are dealt with later. Nothing if the worker leaves, or `gives_up()`.
+    std::optional<Message> wait_for_message(const std::function<bool(const Message&)>& is_wanted,
+                                            const std::function<bool()>& gives_up);
+
     /// A message that is to be dealt with later.
     void put_back(Message message);
 

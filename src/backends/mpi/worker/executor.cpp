@@ -6,6 +6,11 @@
 #include "heddle/heddle.h"
 
 namespace heddle::mpi {
+namespace {
+
+Error stopped() { return failure(Errc::aborted, "the program asked to stop"); }
+
+}  // namespace
 
 void Executor::retire() {
     const std::lock_guard guard(lock_);
@@ -85,10 +90,9 @@ void Executor::perform(Job job) {
     bool goes_on = false;
     Span span{job.kind, traces_ ? clock_now() : 0, 0, job.transfer};
     if (failure_) {
-        if (job.skip) job.skip(*failure_);
+        skip(job, *failure_);
     } else if (job.run) {
-        if (may_take_long(job.kind)) threads_.go_on_without_this_one();
-        auto done = plugin::attempt([&] { return job.run(); });
+        auto done = attempt(job);
         if (job.runs_on) driver_.poll();  // the next graph may be here already
         // The device begins with the next graph while it is still at this one.
         goes_on = done && job.runs_on && next_runs_on();
@@ -100,6 +104,40 @@ void Executor::perform(Job job) {
     outbox_.settle(job.bytes);
     job = {};  // lets go of memory before rank 0 hears of it
     if (!goes_on) advance(place);
+}
+
+void Executor::skip(const Job& job, const Error& error) {
+    if (!job.skip) return;
+    if (may_take_long(job.kind)) threads_.go_on_without_this_one();
+    job.skip(error);
+}
+
+Result<> Executor::attempt(const Job& job) {
+    running_ = job.place;
+    if (is_stopped(job.place)) {
+        if (job.runs_on) HEDDLE_TRY(finish_device());  // it may be at the graph before
+        skip(job, stopped());
+        return stopped();
+    }
+    if (may_take_long(job.kind)) threads_.go_on_without_this_one();
+    return plugin::attempt([&] { return job.run(); });
+}
+
+void Executor::stop_up_to(std::uint64_t place) {
+    std::uint64_t before = stopped_;
+    while (before < place && !stopped_.compare_exchange_weak(before, place)) continue;
+}
+
+void Executor::let_device_ask(ggml_backend_dev_t owner) {
+    const auto set =
+        reinterpret_cast<ggml_backend_set_abort_callback_t>(ggml_backend_reg_get_proc_address(
+            ggml_backend_dev_backend_reg(owner), "ggml_backend_set_abort_callback"));
+    if (set == nullptr) return;
+    const auto asked = [](void* data) {
+        const auto* const stream = static_cast<const Executor*>(data);
+        return stream->is_stopped(stream->running_);
+    };
+    set(stream_.get(), asked, this);
 }
 
 void Executor::set_tracing(bool on) {
@@ -125,7 +163,7 @@ Result<> Executor::finish_device() {
     ggml_backend_synchronize(stream_.get());
     const std::string sentence = heddle_last_error();
     if (sentence.empty()) return ok();
-    return failure(Errc::device, sentence);
+    return failure(is_stopped(running_) ? Errc::aborted : Errc::device, sentence);
 }
 
 void Executor::advance(std::uint64_t place) {

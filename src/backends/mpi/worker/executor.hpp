@@ -16,7 +16,7 @@
 namespace heddle::mpi {
 
 /// A stream of a worker: its commands one after the other, on one thread at a time. After a failure
-/// commands are skipped until rank 0 knows of it.
+/// commands are skipped until rank 0 knows of it; so are those that it is told to stop.
 class Executor : public std::enable_shared_from_this<Executor> {
 public:
     struct Job {
@@ -55,6 +55,12 @@ public:
 
     void submit(Job job);
 
+    /// What is not done yet up to `place` fails, and so does what is being done, if the device can
+    /// be told to stop. For any thread.
+    void stop_up_to(std::uint64_t place);
+    /// `owner`, which the stream is of, is to ask whether to stop. Not all devices do.
+    void let_device_ask(ggml_backend_dev_t owner);
+
     /// Calls `then`, once, when all up to `place` is done; now if it is. It is given the failure
     /// that the stream is in, or ok.
     using Then = std::function<void(const Result<>&)>;
@@ -85,6 +91,10 @@ private:
     };
 
     void perform(Job job);
+    /// Calls `run` of the job, unless it is to be stopped.
+    Result<> attempt(const Job& job);
+    void skip(const Job& job, const Error& error);
+    bool is_stopped(std::uint64_t place) const { return place <= stopped_; }
     bool next_runs_on() const;
     /// Until the device has done what it was given.
     Result<> finish_device();
@@ -105,7 +115,9 @@ private:
     Result<> state_ = ok();  ///< `failure_`, for other threads
     std::deque<Span> spans_;
     std::atomic<bool> traces_{false};
-    bool is_offered_ = false;  ///< a thread has it, or is about to
+    std::atomic<std::uint64_t> stopped_{0};  ///< up to this place nothing more is to be done
+    std::atomic<std::uint64_t> running_{0};  ///< place of the job that was begun last
+    bool is_offered_ = false;                ///< a thread has it, or is about to
     bool stops_ = false, ended_ = false, abandoned_ = false;
     // Of the thread that has it.
     std::optional<Error> failure_;

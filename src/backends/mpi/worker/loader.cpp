@@ -26,7 +26,9 @@ Result<> perform(Load& load) {
             ggml_backend_tensor_set(&tensor, piece.data(), load.offset + done, piece.size());
         }));
     }
-    return ok();
+    // It was compared when it was opened, and may be anything by now.
+    if (load.file->has_same_content()) return ok();
+    return failure(Errc::io, load.file->path(), " was written to after it was compared");
 }
 
 }  // namespace
@@ -69,12 +71,22 @@ void Loader::work() {
 
 // ---- files -------------------------------------------------------------------------------------
 
-ServedFiles::ServedFiles(const std::vector<std::string>& folders) {
+namespace {
+
+std::vector<std::filesystem::path> without_links(const std::vector<std::string>& folders) {
+    std::vector<std::filesystem::path> all;
     for (const std::string& folder : folders) {
         std::error_code ignored;
-        folders_.push_back(std::filesystem::weakly_canonical(folder, ignored));
+        all.push_back(std::filesystem::weakly_canonical(folder, ignored));
     }
+    return all;
 }
+
+}  // namespace
+
+ServedFiles::ServedFiles(const std::vector<std::string>& folders,
+                         std::shared_ptr<DigestStore> digests)
+    : folders_(without_links(folders)), digests_(std::move(digests)) {}
 
 /// Links are followed first: what they lead to has to be there, too.
 Result<OpenFile> ServedFiles::open_below(const std::string& path) const {
@@ -106,23 +118,26 @@ Result<OpenFile> ServedFiles::open(const std::string& path) const {
     return file;
 }
 
-Result<> ServedFiles::add(std::uint32_t number, const std::string& path,
-                          const FileSamples& samples) {
-    if (files_.contains(number)) return broken("a file");
+Result<std::vector<std::uint32_t>> ServedFiles::add(std::uint32_t number, const std::string& path,
+                                                    const FileSamples& samples) {
+    if (files_.contains(number) || number >= TensorIndex::kFirst) return broken("a file");
     HEDDLE_TRY_ASSIGN(OpenFile file, open(path));
     std::array<char, 4> magic{};
     if (!file.read(0, std::as_writable_bytes(std::span(magic))) ||
         std::string_view(magic.data(), magic.size()) != "GGUF") {
         return failure(Errc::not_found, path, " is no GGUF file");
     }
-    HEDDLE_TRY(compare(file, samples, path));
-    files_[number] = std::make_shared<const OpenFile>(std::move(file));
-    return ok();
+    HEDDLE_TRY_ASSIGN(auto differences, compare(file, samples, path, *digests_));
+    const auto kept = std::make_shared<const OpenFile>(std::move(file));
+    files_[number] = kept;
+    index_.add(kept);
+    return differences;
 }
 
 Result<std::shared_ptr<const OpenFile>> ServedFiles::find(std::uint32_t number) const {
     const auto found = files_.find(number);
     if (found != files_.end()) return found->second;
+    if (auto own = index_.file(number)) return own;
     return failure(Errc::corrupt, "there is no file ", number);
 }
 

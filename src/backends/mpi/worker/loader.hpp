@@ -10,8 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mpi/file_samples.hpp"
+#include "backends/mpi/file_comparison.hpp"
 #include "backends/mpi/worker/storage.hpp"
+#include "backends/mpi/worker/tensor_index.hpp"
 
 namespace heddle::mpi {
 
@@ -41,23 +42,29 @@ private:
     std::vector<std::thread> threads_;
 };
 
-/// Files that rank 0 has named and that are the same here.
+/// Files that rank 0 has named and that are the same here, and what else is in the folders.
 class ServedFiles {
 public:
     /// Files below one of `folders`; none: of this user or root, with a name that ends in .gguf.
-    explicit ServedFiles(const std::vector<std::string>& folders);
+    ServedFiles(const std::vector<std::string>& folders, std::shared_ptr<DigestStore> digests);
 
-    /// The file at that path, or of that name right in one of the folders. Fails unless it may be
-    /// read, is a GGUF file, and has these samples.
-    Result<> add(std::uint32_t number, const std::string& path, const FileSamples& samples);
+    /// The file at that path, or of that name right in one of the folders; gives the blocks of it
+    /// that differ. Fails unless it may be read, is a GGUF file, and has these samples.
+    Result<std::vector<std::uint32_t>> add(std::uint32_t number, const std::string& path,
+                                           const FileSamples& samples);
     Result<std::shared_ptr<const OpenFile>> find(std::uint32_t number) const;
+
+    /// Tensors in files of this machine that may be what rank 0 has in memory.
+    TensorMatches find(const TensorOffer& offer) { return index_.find(offer); }
 
 private:
     Result<OpenFile> open(const std::string& path) const;
     Result<OpenFile> open_below(const std::string& path) const;
 
-    std::vector<std::filesystem::path> folders_;
+    const std::vector<std::filesystem::path> folders_;
+    const std::shared_ptr<DigestStore> digests_;
     std::map<std::uint32_t, std::shared_ptr<const OpenFile>> files_;
+    TensorIndex index_{folders_};
 };
 
 }  // namespace heddle::mpi

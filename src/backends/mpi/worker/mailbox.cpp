@@ -24,8 +24,12 @@ Result<> Mailbox::take_chunk(Message& message, ByteReader& in) {
     const ByteView bytes = in.rest();
     if (!in.ok()) return failure(Errc::corrupt, "a part of a tensor that breaks off");
     {
-        const std::lock_guard guard(lock_);
-        if (unwanted_.contains(name)) return ok();
+        std::unique_lock guard(lock_);
+        if (unwanted_.contains(name)) {
+            guard.unlock();
+            if (outcome) send_receipt(name);
+            return ok();
+        }
         Transfer& transfer = incoming_[name];
         if (transfer.chunks.size() > kTransferWindow) {
             return failure(Errc::corrupt, "more of a tensor than was taken");
@@ -81,6 +85,11 @@ void Mailbox::cancel(int rank) {
     driver_.wake();
 }
 
+bool Mailbox::is_lost(int rank) {
+    const std::lock_guard guard(lock_);
+    return is_cut_off(rank);
+}
+
 void Mailbox::stop() {
     {
         const std::lock_guard guard(lock_);
@@ -104,17 +113,28 @@ Result<Mailbox::Chunk> Mailbox::next_chunk(int source, std::uint32_t tag, std::s
         chunk = std::move(transfer.chunks.front());
         transfer.chunks.pop_front();
     }
-    if (chunks <= kTransferWindow) return chunk;
-    ByteWriter out = begin({.kind = Kind::taken});
-    out.put(tag);
-    outbox_.send(source, seal(std::move(out)));
+    if (chunks > kTransferWindow) send_receipt(name);
     return chunk;
 }
 
+void Mailbox::send_receipt(const Name& name) {
+    ByteWriter out = begin({.kind = Kind::taken});
+    out.put(name.second);
+    outbox_.send(name.first, seal(std::move(out)));
+}
+
 void Mailbox::end_transfer(int source, std::uint32_t tag, bool is_whole) {
-    const std::lock_guard guard(lock_);
-    incoming_.erase({source, tag});
-    if (!is_whole) unwanted_.insert({source, tag});
+    const Name name{source, tag};
+    std::size_t dropped = 0;
+    {
+        const std::lock_guard guard(lock_);
+        if (const auto found = incoming_.find(name); found != incoming_.end()) {
+            dropped = found->second.chunks.size();
+            incoming_.erase(found);
+        }
+        if (!is_whole) unwanted_.insert(name);
+    }
+    for (; dropped > 0; --dropped) send_receipt(name);  // the sender may wait for room
 }
 
 Result<> Mailbox::send_chunk(int to, std::uint32_t tag, std::uint64_t offset, std::size_t size,

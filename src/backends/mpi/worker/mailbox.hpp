@@ -24,6 +24,8 @@ public:
     void expect(int source, std::uint32_t tag);
     void cancel(int rank);  ///< nothing more will come from it
     void stop();            ///< nor from any
+    bool is_lost(int rank);
+    static Error cut_off(int rank);
 
     // Called by streams. They fail if the other rank is lost.
     struct Chunk {
@@ -35,7 +37,7 @@ public:
     /// `chunks` in all: the sender is told of each that is taken where they are more than it sends
     /// without that.
     Result<Chunk> next_chunk(int source, std::uint32_t tag, std::size_t chunks);
-    /// Unless it was taken whole, what still comes is dropped.
+    /// Unless it was taken whole, what still comes is dropped, as if it had been taken.
     void end_transfer(int source, std::uint32_t tag, bool is_whole);
     /// `fill` writes the chunk where it is sent from.
     Result<> send_chunk(int to, std::uint32_t tag, std::uint64_t offset, std::size_t size,
@@ -54,7 +56,8 @@ private:
     };
 
     bool is_cut_off(int rank) const { return stops_ || lost_.contains(rank); }
-    static Error cut_off(int rank);
+    /// The sender may send one more.
+    void send_receipt(const Name& name);
 
     /// On a stream's thread: until `done`, asked under the lock, or until the rank is cut off.
     template <class Done>

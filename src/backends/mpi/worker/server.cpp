@@ -13,7 +13,7 @@ constexpr std::chrono::seconds kWelcome{60};
 
 Server::Server(Fabric& fabric, const std::vector<ggml_backend_dev_t>& devices,
                const ServeOptions& options)
-    : outbox_(fabric), options_(options), files_(options.folders) {
+    : outbox_(fabric), options_(options), files_(options.folders, options.digests) {
     for (std::size_t i = 0; i < devices.size(); ++i) {
         const std::size_t budget = i < options.budgets.size() ? options.budgets[i] : 0;
         devices_.push_back(std::make_unique<ServedDevice>(devices[i], budget));
@@ -40,6 +40,7 @@ Server::~Server() {
 WorkerFacts Server::facts() const {
     WorkerFacts facts = own_facts();
     facts.is_chosen = options_.is_chosen;
+    facts.has_folders = !options_.folders.empty();
     for (const auto& device : devices_) facts.devices.push_back(device->facts());
     return facts;
 }
@@ -238,6 +239,8 @@ Result<> Server::handle_command(const Header& header, ByteReader& in) {
             return take_file(in);
         case Kind::load:
             return load(in);
+        case Kind::offer:
+            return take_offer(in);
         default:
             return handle_more(header, in);
     }
@@ -252,6 +255,8 @@ Result<> Server::handle_more(const Header& header, ByteReader& in) {
             return free_stream(header);
         case Kind::threads:
             return set_threads(header, in);
+        case Kind::abort:
+            return stop_work(header, in);
         case Kind::graph:
             return take_graph(header, in);
         case Kind::graph_delta:
@@ -264,6 +269,8 @@ Result<> Server::handle_more(const Header& header, ByteReader& in) {
             return notify(header, in);
         case Kind::cancel:
             return cancel(in);
+        case Kind::group:
+            return take_group(in);
         case Kind::measure:
             return measure(in);
         case Kind::clock:

@@ -9,9 +9,11 @@
 #include "backends/mpi/pieces.hpp"
 #include "backends/mpi/worker/executor.hpp"
 #include "backends/mpi/worker/graphs.hpp"
+#include "backends/mpi/worker/group_sums.hpp"
 #include "backends/mpi/worker/loader.hpp"
 #include "backends/mpi/worker/mailbox.hpp"
 #include "backends/mpi/worker/storage.hpp"
+#include "backends/mpi/worker/sums.hpp"
 
 namespace heddle::mpi {
 
@@ -20,6 +22,7 @@ struct ServeOptions {
     bool is_chosen = false;              ///< see WorkerFacts
     std::vector<std::string> folders{};  ///< see ServedFiles
     std::vector<std::size_t> budgets{};  ///< of devices; 0 or none: all there is
+    std::shared_ptr<DigestStore> digests = std::make_shared<DigestStore>();
 };
 
 /// A worker: does what rank 0 says until that says goodbye or has been silent for three timeouts.
@@ -77,12 +80,14 @@ private:
     Result<> read(ByteReader& in);
     Result<> copy(ByteReader& in);
     Result<> take_file(ByteReader& in);
+    Result<> take_offer(ByteReader& in);
     Result<> load(ByteReader& in);
 
     // Streams and graphs.
     Result<> new_stream(const Header& header, ByteReader& in);
     Result<> free_stream(const Header& header);
     Result<> set_threads(const Header& header, ByteReader& in);
+    Result<> stop_work(const Header& header, const ByteReader& in);
     Result<> take_graph(const Header& header, ByteReader& in);
     Result<> take_graph_delta(const Header& header, ByteReader& in);
     /// `whole` is the message it came in.
@@ -91,6 +96,9 @@ private:
     Result<> watch(const Header& header, ByteReader& in);
     Result<> notify(const Header& header, ByteReader& in);
     Result<> cancel(ByteReader& in);
+    Result<> take_group(ByteReader& in);
+    /// Says whether there is such a group now.
+    Result<bool> join_group(const RankGroup& group, ByteReader& in);
     Result<> measure(ByteReader& in);
     Result<> tell_time(ByteReader& in);
     Result<> set_tracing(const Header& header, ByteReader& in);
@@ -104,6 +112,7 @@ private:
     Result<Executor::Job> wait_job(const Executor& stream, ByteReader& in);
     Result<Executor::Job> await_job(ByteReader& in);
     Result<Executor::Job> sum_job(ByteReader& in);
+    Result<std::vector<Sum::Member>> members(ByteReader& in) const;
 
     Result<Placed> placed(ByteReader& in);
     Result<Stream> stream(std::uint32_t number) const;
@@ -130,6 +139,7 @@ private:
     std::vector<Stream> retired_;  ///< that still have work
     Graphs graphs_;
     std::map<std::uint32_t, Upload> uploads_;
+    std::map<std::uint32_t, std::shared_ptr<RankGroup>> groups_;
     std::chrono::milliseconds timeout_{10'000};
     bool leaves_ = false;
     Result<> outcome_ = ok();               ///< how it ended; set before the driver stops

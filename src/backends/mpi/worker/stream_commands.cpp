@@ -65,6 +65,7 @@ Result<> Server::new_stream(const Header& header, ByteReader& in) {
         Executor::Surroundings{outbox_, driver_, threads_}, header.stream, device, std::move(made));
     threads_.make_enough(streams_.size() + retired_.size());
     has_streams_ = true;
+    streams_[header.stream]->let_device_ask(devices_[device]->device());
     const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
     ByteWriter threads;
     threads.put(options_.threads > 0 ? static_cast<std::int32_t>(options_.threads)
@@ -95,6 +96,13 @@ Result<> Server::set_threads(const Header& header, ByteReader& in) {
             ggml_backend_dev_backend_reg(devices_[target->device()]->device()),
             "ggml_backend_set_n_threads"));
     if (set != nullptr) set(target->stream(), count);
+    return ok();
+}
+
+Result<> Server::stop_work(const Header& header, const ByteReader& in) {
+    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    if (!in.finished()) return broken("a wish to stop");
+    target->stop_up_to(header.place);
     return ok();
 }
 

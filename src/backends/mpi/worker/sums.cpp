@@ -149,9 +149,7 @@ Result<> Sum::write(ByteView bytes, std::size_t offset) {
 
 // ---- as rank 0 asks for it ---------------------------------------------------------------------
 
-Result<Executor::Job> Server::sum_job(ByteReader& in) {
-    const auto tag = in.get<std::uint32_t>();
-    HEDDLE_TRY_ASSIGN(Placed target, placed(in));
+Result<std::vector<Sum::Member>> Server::members(ByteReader& in) const {
     const std::size_t count = in.get<std::uint32_t>();
     if (count > kMostMembers) return broken("a sum");
     std::vector<Sum::Member> members;
@@ -170,17 +168,38 @@ Result<Executor::Job> Server::sum_job(ByteReader& in) {
         own += members.back().rank == outbox_.rank() ? 1 : 0;
         adding += adds ? 1 : 0;
     }
-    if (!in.finished() || own != 1 || adding == 0 || target.tensor.type != GGML_TYPE_F32 ||
-        !is_contiguous(target.tensor)) {
+    if (!in.finished() || own != 1 || adding == 0) return broken("a sum");
+    return members;
+}
+
+Result<Executor::Job> Server::sum_job(ByteReader& in) {
+    const auto tag = in.get<std::uint32_t>(), number = in.get<std::uint32_t>();
+    const auto turn = in.get<std::uint64_t>();
+    HEDDLE_TRY_ASSIGN(Placed target, placed(in));
+    HEDDLE_TRY_ASSIGN(auto all, members(in));
+    if (target.tensor.type != GGML_TYPE_F32 || !is_contiguous(target.tensor)) {
         return broken("a sum");
     }
-    for (const Sum::Member& member : members) {
+    const auto job_of = [](const auto& sum) {
+        return Executor::Job{.run = [sum] { return sum->run(); },
+                             .skip = [sum](const Error& error) { sum->give_up(error); }};
+    };
+    if (number != 0) {
+        const auto group = groups_.find(number);
+        if (group == groups_.end() ||
+            !std::ranges::equal(all, group->second->ranks, {}, &Sum::Member::rank)) {
+            return failure(Errc::corrupt, "there is no group ", number, " of these ranks");
+        }
+        const bool adds = std::ranges::find(all, outbox_.rank(), &Sum::Member::rank)->adds;
+        return job_of(std::make_shared<GroupSum>(
+            GroupSum::Surroundings{outbox_, driver_, mailbox_}, group->second,
+            GroupSum::Request{tag, turn, adds, std::move(target)}));
+    }
+    for (const Sum::Member& member : all) {
         if (member.rank != outbox_.rank()) mailbox_.expect(member.rank, tag);
     }
-    const auto sum =
-        std::make_shared<Sum>(mailbox_, outbox_.rank(), tag, std::move(members), std::move(target));
-    return Executor::Job{.run = [sum] { return sum->run(); },
-                         .skip = [sum](const Error& error) { sum->give_up(error); }};
+    return job_of(
+        std::make_shared<Sum>(mailbox_, outbox_.rank(), tag, std::move(all), std::move(target)));
 }
 
 }  // namespace heddle::mpi

@@ -1,0 +1,88 @@
+#include "backends/mpi/mpi_groups.hpp"
+
+namespace heddle::mpi {
+namespace {
+
+/// Apart from tags of messages; those of groups that are made one after the other differ.
+constexpr int kFirstTag = 16, kTags = 1024;
+
+/// What a call that may not come back uses.
+struct Attempt {
+    int code = MPI_SUCCESS;
+    MPI_Comm made = MPI_COMM_NULL;
+};
+
+void make_now(MPI_Comm ranks, const Fabric::GroupRequest& request, Attempt& attempt) {
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    MPI_Comm_group(ranks, &all);
+    attempt.code = MPI_Group_incl(all, static_cast<int>(request.members.size()),
+                                  request.members.data(), &some);
+    if (attempt.code == MPI_SUCCESS) {
+        const int tag = kFirstTag + static_cast<int>(request.number % kTags);
+        attempt.code = MPI_Comm_create_group(ranks, some, tag, &attempt.made);
+        MPI_Group_free(&some);
+    }
+    MPI_Group_free(&all);
+    if (attempt.made != MPI_COMM_NULL) MPI_Comm_set_errhandler(attempt.made, MPI_ERRORS_RETURN);
+}
+
+}  // namespace
+
+MpiGroups::~MpiGroups() {
+    while (!groups_.empty()) abandon(groups_.begin()->first);
+}
+
+Result<> MpiGroups::make(const Fabric::GroupRequest& request) {
+    if (are_stuck_) return failure(Errc::device, "MPI: an earlier call has not come back");
+    const auto attempt = std::make_shared<Attempt>();
+    const MPI_Comm ranks = ranks_;
+    if (!within(request.limit, [ranks, request, attempt] { make_now(ranks, request, *attempt); })) {
+        are_stuck_ = true;
+        return failure(Errc::device, "MPI: ranks that are to add up did not form a group within ",
+                       static_cast<double>(request.limit.count()) / 1000, " s");
+    }
+    HEDDLE_TRY(check(attempt->code, "ranks cannot form a group"));
+    auto group = std::make_unique<Group>();
+    group->ranks = attempt->made;
+    groups_[request.number] = std::move(group);
+    return ok();
+}
+
+Result<> MpiGroups::begin_sum(std::uint32_t number, std::vector<float> addends) {
+    const auto found = groups_.find(number);
+    if (are_stuck_ || found == groups_.end() || found->second->is_open) {
+        return invalid("there is no group ", number, " of ranks that could add up");
+    }
+    const NoPipeSignal guard;
+    Group& group = *found->second;
+    group.addends = std::move(addends);
+    group.sum.resize(group.addends.size());
+    group.is_open = true;
+    const int count = static_cast<int>(group.addends.size());
+    return check(MPI_Iallreduce(group.addends.data(), group.sum.data(), count, MPI_FLOAT, MPI_SUM,
+                                group.ranks, &group.request),
+                 "ranks cannot add up");
+}
+
+std::optional<std::vector<float>> MpiGroups::take_sum(std::uint32_t number) {
+    const auto found = groups_.find(number);
+    if (are_stuck_ || found == groups_.end() || !found->second->is_open) return std::nullopt;
+    const NoPipeSignal guard;
+    Group& group = *found->second;
+    int done = 0;
+    if (MPI_Test(&group.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) {
+        return std::nullopt;
+    }
+    group.is_open = false;
+    return std::move(group.sum);
+}
+
+/// To free a communicator may wait for others, so it is kept even where nothing is under way.
+void MpiGroups::abandon(std::uint32_t number) {
+    const auto found = groups_.find(number);
+    if (found == groups_.end()) return;
+    if (found->second->is_open) (void)found->second.release();
+    groups_.erase(found);
+}
+
+}  // namespace heddle::mpi

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/mpi/open_file.hpp"
+#include "backends/mpi/tensor_offers.hpp"
+
+namespace heddle::mpi {
+
+/// Tensors in GGUF files of this machine, by their size. The folders are looked through when rank 0
+/// asks for the first time, as far as `Limits` allow. Files of which a tensor was found stay open.
+class TensorIndex {
+public:
+    struct Limits {
+        std::size_t entries = 1 << 16, files = 512, tensors = 1 << 18;
+        int depth = 8;
+        std::chrono::milliseconds time{5000};
+    };
+    /// Files from here on are those that the worker found itself; others have a number of rank 0.
+    static constexpr std::uint32_t kFirst = std::uint32_t{1} << 31;
+
+    explicit TensorIndex(std::vector<std::filesystem::path> folders)
+        : TensorIndex(std::move(folders), Limits()) {}
+    TensorIndex(std::vector<std::filesystem::path> folders, const Limits& limits)
+        : folders_(std::move(folders)), limits_(limits) {}
+
+    /// Its tensors are found from now on.
+    void add(std::shared_ptr<const OpenFile> file) { served_.push_back(std::move(file)); }
+
+    /// Tensors of that size that begin so. All their bytes have been hashed here.
+    TensorMatches find(const TensorOffer& offer);
+
+    /// One of which a tensor was found; null if there is none of that number.
+    std::shared_ptr<const OpenFile> file(std::uint32_t number) const;
+
+private:
+    struct Known {
+        std::string path;
+        FileVersion version;
+        std::shared_ptr<const OpenFile> open;  ///< null until a tensor of it was found
+    };
+    struct Entry {
+        std::size_t file = 0;  ///< of `files_`
+        std::uint64_t place = 0;
+        std::optional<Digest> digest;
+    };
+
+    void look_around();
+    void look_into(const std::filesystem::path& folder, std::size_t& entries);
+    void take(const OpenFile& file, std::shared_ptr<const OpenFile> kept);
+    /// Null if it is gone, or another one by now.
+    std::shared_ptr<const OpenFile> open(const Known& known) const;
+    std::optional<TensorMatch> compare(Entry& entry, const TensorOffer& offer);
+
+    const std::vector<std::filesystem::path> folders_;
+    const Limits limits_;
+    bool has_looked_ = false;
+    std::vector<std::shared_ptr<const OpenFile>> served_;  ///< and not looked into yet
+    std::chrono::steady_clock::time_point until_{};
+    std::vector<Known> files_;
+    std::multimap<std::uint64_t, Entry> tensors_;
+};
+
+}  // namespace heddle::mpi
