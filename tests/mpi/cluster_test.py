@@ -84,6 +84,8 @@ def tokens(options):
             fail(f"--hosts {hosts}: nothing is on the second worker: {places}")
         if remote["ids"] != local["ids"]:
             fail(f"--hosts {hosts}: other words: {remote['text']!r}, not {local['text']!r}")
+        if "mca_btl" in notes:
+            fail(f"--hosts {hosts}: MPI itself says {notes}")
     line = ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", "1", options.heddle, "run", options.model,
             "--prompt", PROMPT, "--tokens", "24", "--json", *GREEDY, ":", "-n", "2", options.heddle, "worker", "--threads", "1",
             "--keep-binding"]

@@ -29,7 +29,8 @@ struct Pending {
 
 class MpiFabric final : public Fabric {
 public:
-    explicit MpiFabric(MPI_Comm ranks) : ranks_(ranks), groups_(ranks) {
+    /// `between` connects spawned ranks with the one that spawned them, if that is how they began.
+    MpiFabric(MPI_Comm ranks, MPI_Comm between) : ranks_(ranks), between_(between), groups_(ranks) {
         MPI_Comm_rank(ranks_, &rank_);
         MPI_Comm_size(ranks_, &size_);
         peers_.resize(static_cast<std::size_t>(size_));
@@ -109,7 +110,13 @@ public:
     void abandon_group(std::uint32_t group) override { groups_.abandon(group); }
 
     void finish() override {
-        if (!groups_.are_stuck()) within(kFinalize, [] { MPI_Finalize(); });
+        if (groups_.are_stuck()) return;
+        within(kFinalize, [between = between_] {
+            // Else Open MPI prints that a pipe is broken where one leaves later than another.
+            MPI_Comm connection = between;
+            if (connection != MPI_COMM_NULL) MPI_Comm_disconnect(&connection);
+            MPI_Finalize();
+        });
     }
 
 private:
@@ -212,7 +219,7 @@ private:
         return std::max<std::size_t>(size, 1);
     }
 
-    MPI_Comm ranks_;
+    MPI_Comm ranks_, between_;
     MpiGroups groups_;
     int rank_ = 0, size_ = 1;
     std::vector<Peer> peers_;
@@ -293,7 +300,7 @@ Result<std::unique_ptr<Fabric>> merged(MPI_Comm between, bool is_spawned) {
     HEDDLE_TRY(
         check(MPI_Intercomm_merge(between, is_spawned ? 1 : 0, &all), "ranks cannot be joined"));
     MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
-    return std::unique_ptr<Fabric>(new MpiFabric(all));
+    return std::unique_ptr<Fabric>(new MpiFabric(all, between));
 }
 
 Result<std::unique_ptr<Fabric>> spawn_now(const SpawnRequest& request) {
@@ -350,7 +357,7 @@ Result<std::unique_ptr<Fabric>> join_job() {
     MPI_Comm parent = MPI_COMM_NULL;
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return merged(parent, true);
-    return std::unique_ptr<Fabric>(new MpiFabric(MPI_COMM_WORLD));
+    return std::unique_ptr<Fabric>(new MpiFabric(MPI_COMM_WORLD, MPI_COMM_NULL));
 }
 
 }  // namespace heddle::mpi

@@ -327,6 +327,27 @@ TEST(Weights, OfAFewBytesAreNotSentEitherOnceTheFileIsKnown) {
     EXPECT_GT(sent_by(elsewhere.data()), 2000U);
 }
 
+TEST(Weights, OfColumnsOfAMatrixAreNotSentEither) {
+    const MappedFile file("-p.gguf", std::size_t{8} << 20);
+    FromFile weights(file);
+    struct Case {
+        std::size_t rows, row, width;  ///< bytes of a row in the file, and of its part
+    };
+    // Read with what lies between them, by themselves, and in parts.
+    for (const auto& [rows, row, width] :
+         {Case{1000, 8000, 3000}, Case{7, 1 << 20, 500'000}, Case{1, 7 << 20, 5'000'000}}) {
+        const std::size_t before = weights.job.cluster->sent(1), wide = width + 16;
+        std::vector<std::byte> expected = weights.read();
+        for (std::size_t i = 0; i < rows && i * wide + width <= weights.bytes; ++i) {
+            std::memcpy(&expected[i * wide], file.data + 40 + i * row, width);
+        }
+        const std::size_t fitting = std::min(rows, (weights.bytes - width) / wide + 1);
+        ggml_backend_tensor_set_2d(weights.tensor, file.data + 40, 0, width, fitting, wide, row);
+        EXPECT_EQ(weights.read(), expected) << rows << " rows";
+        EXPECT_LT(weights.job.cluster->sent(1) - before, 1000U);
+    }
+}
+
 TEST(Weights, OfAFileThatIsCutShortThereFailWhatReadsThem) {
     const MappedFile file("-d.gguf", std::size_t{8} << 20);
     FromFile weights(file);

@@ -108,7 +108,7 @@ enum class Kind : std::uint16_t {
     notice,  ///< tag, outcome of the stream
     // Files.
     file,   ///< request, file, path, size, samples
-    load,   ///< tensor, offset, size, file, place in it
+    load,   ///< tensor, pieces, their distance in the file, file, place in it
     offer,  ///< request, size and digest of the beginning of a tensor: is it in a file there?
     count
 };

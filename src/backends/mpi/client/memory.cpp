@@ -63,15 +63,19 @@ Result<Record> RemoteBuffer::locate(const Tensor& tensor, std::size_t offset,
     return record;
 }
 
-Result<> RemoteBuffer::load(const Record& place, std::size_t offset, std::size_t size,
+Result<> RemoteBuffer::load(const Record& place, const plugin::Pieces& pieces,
                             const Source& source) {
     ByteWriter out = begin({.kind = Kind::load}, 256);
     put_record(out, place);
-    out.put(static_cast<std::uint64_t>(offset));
-    out.put(static_cast<std::uint64_t>(size));
+    put_pieces(out, pieces);
+    out.put(static_cast<std::uint64_t>(pieces.host_stride));
     out.put(source.file);
     out.put(source.place);
     return device_.cluster().post(device_.rank(), seal(std::move(out)));
+}
+
+bool RemoteBuffer::holds_weights(const Tensor& tensor) {
+    return root_buffer(tensor)->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
 /// Weights are written once, as a whole. What is written again (inputs, caches, weights that are
@@ -91,9 +95,9 @@ Result<> RemoteBuffer::write_tensor(Tensor& tensor, std::size_t offset,
     }
     HEDDLE_TRY_ASSIGN(const Record place,
                       locate(tensor, offset, type_.whole_tensors ? 0 : bytes.size()));
+    if (bytes.empty()) return ok();
     const std::size_t begin = place.offset + offset;
-    const bool is_weight = root_buffer(tensor)->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
-    HEDDLE_TRY_ASSIGN(const auto origin, device_.files().find(bytes, is_weight));
+    HEDDLE_TRY_ASSIGN(const auto origin, device_.files().find(bytes, holds_weights(tensor)));
     std::optional<Source> source;
     if (origin && origin->there) {
         source = Source{*origin->there, origin->offset};
@@ -102,7 +106,8 @@ Result<> RemoteBuffer::write_tensor(Tensor& tensor, std::size_t offset,
         if (match) source = Source{match->file, match->place};
     }
     from_files_.forget(begin, bytes.size());
-    HEDDLE_TRY(source ? load(place, offset, bytes.size(), *source) : send(place, offset, bytes));
+    HEDDLE_TRY(source ? load(place, {offset, bytes.size(), 1, 0, 0}, *source)
+                      : send(place, offset, bytes));
     if (origin) from_files_.note(begin, bytes.size(), origin->file, origin->offset);
     return ok();
 }
@@ -113,7 +118,7 @@ Result<> RemoteBuffer::load_file(Tensor& tensor, const std::string& path, std::u
     if (size == 0) return ok();
     HEDDLE_TRY_ASSIGN(const FileOffers::Origin origin, device_.files().find_in(path, offset, size));
     from_files_.forget(place.offset, size);
-    HEDDLE_TRY(origin.there ? load(place, 0, size, {*origin.there, origin.offset})
+    HEDDLE_TRY(origin.there ? load(place, {0, size, 1, 0, 0}, {*origin.there, origin.offset})
                             : send_file(place, origin));
     from_files_.note(place.offset, size, origin.file, origin.offset);
     return ok();
@@ -166,8 +171,14 @@ Result<> RemoteBuffer::send_pieces(const Record& place, const std::byte* data,
 
 Result<> RemoteBuffer::write_pieces(Tensor& tensor, const std::byte* data, plugin::Pieces pieces) {
     HEDDLE_TRY_ASSIGN(const Record place, locate(tensor, pieces.offset, extent_of(pieces)));
+    if (pieces.size == 0 || pieces.count == 0) return ok();
+    // Pieces are many: where they came from is not kept, so they cannot be read after a loss.
     from_files_.forget(place.offset + pieces.offset, extent_of(pieces));
-    return send_pieces(place, data, pieces);
+    const std::size_t size = (pieces.count - 1) * pieces.host_stride + pieces.size;
+    HEDDLE_TRY_ASSIGN(const auto origin, device_.files().find({data, size}, holds_weights(tensor)));
+    const bool is_there = origin && origin->there && !type_.whole_tensors;
+    return is_there ? load(place, pieces, {*origin->there, origin->offset})
+                    : send_pieces(place, data, pieces);
 }
 
 Result<> RemoteBuffer::read_tensor(const Tensor& tensor, std::size_t offset,

@@ -86,7 +86,8 @@ private:
         std::uint32_t file = 0;
         std::uint64_t place = 0;
     };
-    Result<> load(const Record& place, std::size_t offset, std::size_t size, const Source& source);
+    Result<> load(const Record& place, const plugin::Pieces& pieces, const Source& source);
+    static bool holds_weights(const Tensor& tensor);
     /// Whether it is worth a question if the worker has such a tensor in a file.
     bool is_new_weight(const Tensor& tensor, std::size_t begin, std::size_t size);
     Result<> read_from_worker(const Record& place, std::byte* data, const plugin::Pieces& pieces);

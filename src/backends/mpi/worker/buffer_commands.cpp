@@ -250,17 +250,15 @@ Result<> Server::take_offer(ByteReader& in) {
 Result<> Server::load(ByteReader& in) {
     Load load;
     HEDDLE_TRY_ASSIGN(load.target, placed(in));
-    load.offset = in.get<std::uint64_t>();
-    load.size = in.get<std::uint64_t>();
+    const std::size_t bytes = byte_size(load.target.tensor);
+    HEDDLE_TRY_ASSIGN(load.pieces, get_pieces(in, bytes));
+    load.pieces.host_stride = in.get<std::uint64_t>();
     HEDDLE_TRY_ASSIGN(load.file, files_.find(in.get<std::uint32_t>()));
     load.place = in.get<std::uint64_t>();
-    const std::size_t bytes = byte_size(load.target.tensor);
     const auto& device = *devices_[load.target.buffer->device()];
     load.in_one_piece = ggml_backend_buffer_get_type(load.target.buffer->c()) != device.type(0);
-    const bool is_whole = load.offset == 0 && load.size == bytes;
-    if (!in.finished() || load.offset > bytes || load.size > bytes - load.offset ||
-        load.place > load.file->size() || load.size > load.file->size() - load.place ||
-        (load.in_one_piece && !is_whole)) {
+    const bool is_whole = load.pieces.count == 1 && load.pieces.size == bytes;
+    if (!in.finished() || !load.is_in_file() || (load.in_one_piece && !is_whole)) {
         return broken("a part of a file");
     }
     loader_.submit(std::move(load));

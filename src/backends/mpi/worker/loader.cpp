@@ -12,19 +12,46 @@ namespace heddle::mpi {
 namespace {
 
 constexpr std::size_t kThreads = 2;
-constexpr std::size_t kPiece = std::size_t{4} << 20;
+constexpr std::size_t kPart = std::size_t{4} << 20;
 
-Result<> perform(Load& load) {
-    Bytes piece;
-    const std::size_t step = load.in_one_piece ? load.size : kPiece;
+/// One piece, a few MiB at a time.
+Result<> perform_one(Load& load, std::size_t offset, std::uint64_t place) {
+    Bytes part;
+    const std::size_t size = load.pieces.size, step = load.in_one_piece ? size : kPart;
     Tensor& tensor = load.target.tensor;
-    for (std::size_t done = 0; done < load.size; done += piece.size()) {
-        piece.resize(std::min(step, load.size - done));
-        HEDDLE_TRY(load.file->read(load.place + done, piece));
+    for (std::size_t done = 0; done < size; done += part.size()) {
+        part.resize(std::min(step, size - done));
+        HEDDLE_TRY(load.file->read(place + done, part));
         HEDDLE_TRY(reported([&] {
             if (load.in_one_piece) ggml_backend_buffer_init_tensor(tensor.buffer, &tensor);
-            ggml_backend_tensor_set(&tensor, piece.data(), load.offset + done, piece.size());
+            ggml_backend_tensor_set(&tensor, part.data(), offset + done, part.size());
         }));
+    }
+    return ok();
+}
+
+/// Several pieces, read with what lies between them.
+Result<> perform_some(Load& load, std::size_t first, std::size_t count) {
+    const Pieces& all = load.pieces;
+    Bytes part((count - 1) * all.host_stride + all.size);
+    HEDDLE_TRY(load.file->read(load.place + first * all.host_stride, part));
+    return reported([&] {
+        ggml_backend_tensor_set_2d(&load.target.tensor, part.data(),
+                                   all.offset + first * all.tensor_stride, all.size, count,
+                                   all.tensor_stride, all.host_stride);
+    });
+}
+
+Result<> perform(Load& load) {
+    const Pieces& all = load.pieces;
+    // Pieces that are far apart are read by themselves, large ones in parts.
+    const std::size_t together = kPart / std::max(all.host_stride, all.size);
+    for (std::size_t first = 0; first < all.count;) {
+        const std::size_t count = std::min(std::max<std::size_t>(together, 1), all.count - first);
+        HEDDLE_TRY(count > 1 ? perform_some(load, first, count)
+                             : perform_one(load, all.offset + first * all.tensor_stride,
+                                           load.place + first * all.host_stride));
+        first += count;
     }
     // It was compared when it was opened, and may be anything by now.
     if (load.file->has_same_content()) return ok();
@@ -32,6 +59,13 @@ Result<> perform(Load& load) {
 }
 
 }  // namespace
+
+bool Load::is_in_file() const {
+    std::uint64_t end = 0;
+    return !__builtin_mul_overflow(pieces.count - 1, pieces.host_stride, &end) &&
+           !__builtin_add_overflow(end, pieces.size, &end) &&
+           !__builtin_add_overflow(end, place, &end) && end <= file->size();
+}
 
 Loader::~Loader() {
     {

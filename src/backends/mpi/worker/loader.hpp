@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/mpi/file_comparison.hpp"
+#include "backends/mpi/pieces.hpp"
 #include "backends/mpi/worker/storage.hpp"
 #include "backends/mpi/worker/tensor_index.hpp"
 
@@ -21,8 +22,11 @@ struct Load {
     std::shared_ptr<const OpenFile> file;
     std::uint64_t place = 0;  ///< in the file
     Placed target;
-    std::size_t offset = 0, size = 0;  ///< in the tensor
+    Pieces pieces{};  ///< of the tensor; `host_stride` is how far they are apart in the file
     bool in_one_piece = false;
+
+    /// Whether the file has all of the pieces.
+    bool is_in_file() const;
 };
 
 /// Threads that read weights from files, while rank 0 and streams go on.
