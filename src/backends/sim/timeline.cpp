@@ -23,14 +23,21 @@ double Timeline::over_network(std::size_t bytes) const {
     return parameters_.hop + static_cast<double>(bytes) / parameters_.net_bandwidth;
 }
 
-double Timeline::network_free(int from, int to) const {
-    if (from == to) return 0;
-    return std::max(clock_->networks[from].out, clock_->networks[to].in);
+const Engine& Timeline::network_out(int from, int to) const {
+    static const Engine kNone;
+    return from == to ? kNone : clock_->networks[from].out;
+}
+const Engine& Timeline::network_in(int from, int to) const {
+    static const Engine kNone;
+    return from == to ? kNone : clock_->networks[to].in;
 }
 
-void Timeline::occupy_network(int from, int to, double end) {
+void Timeline::occupy_network(int from, int to, Span span) {
     if (from == to) return;
-    clock_->networks[from].out = clock_->networks[to].in = end;
+    for (Engine* engine : {&clock_->networks[from].out, &clock_->networks[to].in}) {
+        engine->forget_before(clock_->now);
+        engine->occupy(span);
+    }
 }
 
 double Timeline::in_memory(std::size_t bytes) const {
@@ -53,8 +60,9 @@ void Timeline::note(const Work& work, const Lane* lane, Span span) {
     trace_.push_back(item);
 }
 
-Span Timeline::occupy(double& engine, Lane* lane, const Work& work, Span span) {
-    engine = span.end;
+Span Timeline::occupy(Engine& engine, Lane* lane, const Work& work, Span span) {
+    engine.forget_before(clock_->now);
+    engine.occupy(span);
     (lane == nullptr ? clock_->now : lane->ready) = span.end;
     note(work, lane, span);
     return span;
@@ -68,7 +76,7 @@ Result<Span> Timeline::compute(Lane& lane, const Tensor& node, double far_bytes)
         std::max({cost.flops / parameters_.flops, near_bytes / parameters_.memory_bandwidth,
                   far_bytes / parameters_.link_bandwidth});
     const std::lock_guard guard(clock_->lock);
-    const double start = std::max(idle_from(&lane), computing_);
+    const double start = computing_.free_from(idle_from(&lane), duration);
     const Span span{start, start + duration};
     if (nodes_.strikes()) {
         return failure(Errc::device, "node ", describe(node), ", ", describe_op_of(node),
@@ -82,42 +90,46 @@ Result<Span> Timeline::transfer(Lane* lane, Direction direction, std::size_t byt
                                 std::string_view name) {
     const std::lock_guard guard(clock_->lock);
     const bool is_in = direction == Direction::in;
-    double& engine = is_in ? copying_in_ : copying_out_;
+    Engine& engine = is_in ? copying_in_ : copying_out_;
     const int from = is_in ? 0 : host_, to = is_in ? host_ : 0;  // the program is on host 0
     const double duration =
         from == to ? over_link(bytes) : std::max(over_link(bytes), over_network(bytes));
-    const double start = std::max({idle_from(lane), engine, network_free(from, to)});
-    HEDDLE_TRY(check_copy(start + duration, name));
-    occupy_network(from, to, start + duration);
-    return occupy(engine, lane, {is_in ? HEDDLE_SIM_WRITE : HEDDLE_SIM_READ, name, bytes},
-                  {start, start + duration});
+    const double start = free_from({&engine, &network_out(from, to), &network_in(from, to)},
+                                   idle_from(lane), duration);
+    const Span span{start, start + duration};
+    HEDDLE_TRY(check_copy(span.end, name));
+    occupy_network(from, to, span);
+    return occupy(engine, lane, {is_in ? HEDDLE_SIM_WRITE : HEDDLE_SIM_READ, name, bytes}, span);
 }
 
 Result<Span> Timeline::copy(Timeline& from, Lane* from_lane, Timeline& to, Lane* to_lane,
                             std::size_t bytes, std::string_view name) {
     const std::lock_guard guard(to.clock_->lock);
     const bool is_within = &from == &to;
-    double& source = is_within ? from.computing_ : from.copying_out_;
-    double& target = is_within ? to.computing_ : to.copying_in_;
+    Engine& source = is_within ? from.computing_ : from.copying_out_;
+    Engine& target = is_within ? to.computing_ : to.copying_in_;
     // The slowest of the links on the way; within a device every byte is read and written.
     double duration =
         is_within ? to.in_memory(2 * bytes) : std::max(from.over_link(bytes), to.over_link(bytes));
     if (from.host_ != to.host_) duration = std::max(duration, to.over_network(bytes));
-    const double start = std::max({from.idle_from(from_lane), to.idle_from(to_lane), source, target,
-                                   to.network_free(from.host_, to.host_)});
-    const double end = start + duration;
-    if (!is_within) HEDDLE_TRY(to.remembered(from.check_alive(end, "copy", name)));
-    HEDDLE_TRY(to.check_copy(end, name));
-    source = end;
-    to.occupy_network(from.host_, to.host_, end);
-    if (from_lane != nullptr) from_lane->ready = end;
-    return to.occupy(target, to_lane, {HEDDLE_SIM_COPY, name, bytes}, {start, end});
+    const double start =
+        free_from({&source, &target, &to.network_out(from.host_, to.host_),
+                   &to.network_in(from.host_, to.host_)},
+                  std::max(from.idle_from(from_lane), to.idle_from(to_lane)), duration);
+    const Span span{start, start + duration};
+    if (!is_within) HEDDLE_TRY(to.remembered(from.check_alive(span.end, "copy", name)));
+    HEDDLE_TRY(to.check_copy(span.end, name));
+    source.forget_before(to.clock_->now);
+    source.occupy(span);
+    to.occupy_network(from.host_, to.host_, span);
+    if (from_lane != nullptr) from_lane->ready = span.end;
+    return to.occupy(target, to_lane, {HEDDLE_SIM_COPY, name, bytes}, span);
 }
 
 Result<Span> Timeline::fill(std::size_t bytes, std::string_view name) {
     const std::lock_guard guard(clock_->lock);
     const double duration = in_memory(bytes);
-    const double start = std::max(idle_from(nullptr), computing_);
+    const double start = computing_.free_from(idle_from(nullptr), duration);
     HEDDLE_TRY(remembered(check_alive(start + duration, "fill", name)));
     return occupy(computing_, nullptr, {HEDDLE_SIM_FILL, name, bytes}, {start, start + duration});
 }
@@ -193,7 +205,7 @@ void Timeline::wait_on_host(double time) {
 
 double Timeline::now() const {
     const std::lock_guard guard(clock_->lock);
-    return std::max({computing_, copying_in_, copying_out_});
+    return std::max({computing_.end(), copying_in_.end(), copying_out_.end()});
 }
 
 double Timeline::host_now() const {

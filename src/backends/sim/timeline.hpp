@@ -8,18 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/sim/engine.hpp"
 #include "backends/sim/parameters.hpp"
 #include "heddle/sim.h"
 
 /// Virtual time. Everything is placed on it when it is submitted, by the thread that submits: how
 /// long a thing takes follows from its size, so nothing depends on when threads really run.
 namespace heddle::sim {
-
-/// From when to when, in virtual seconds.
-struct Span {
-    double start = 0;
-    double end = 0;
-};
 
 /// Where a stream stands.
 struct Lane {
@@ -30,9 +25,8 @@ struct Lane {
 /// The host's time, shared by all devices of one configuration. Its lock guards theirs as well,
 /// and their lanes: a copy touches two of each.
 struct HostClock {
-    /// When the network of a host is free again, in each direction.
     struct Network {
-        double in = 0, out = 0;
+        Engine in, out;
     };
 
     std::mutex lock;
@@ -103,23 +97,24 @@ private:
 
     double over_link(std::size_t bytes) const;
     double over_network(std::size_t bytes) const;
-    /// When bytes can go from one host to another at the earliest.
-    double network_free(int from, int to) const;
-    void occupy_network(int from, int to, double end);
+    /// The networks between two hosts; none within one.
+    const Engine& network_out(int from, int to) const;
+    const Engine& network_in(int from, int to) const;
+    void occupy_network(int from, int to, Span span);
     double in_memory(std::size_t bytes) const;
     double idle_from(const Lane* lane) const;
     Result<> check_alive(double end, std::string_view what, std::string_view name) const;
     Result<> check_copy(double end, std::string_view name);
     Result<> remembered(Result<> outcome);
     void note(const Work& work, const Lane* lane, Span span);
-    Span occupy(double& engine, Lane* lane, const Work& work, Span span);
+    Span occupy(Engine& engine, Lane* lane, const Work& work, Span span);
 
     const std::shared_ptr<HostClock> clock_;
     const Parameters parameters_;
     const std::string device_;
     const int host_;
 
-    double computing_ = 0, copying_in_ = 0, copying_out_ = 0;  ///< when each engine is free again
+    Engine computing_, copying_in_, copying_out_;
     Countdown allocations_, copies_, nodes_;
     double lost_ = -1;
     std::optional<Error> failure_;
