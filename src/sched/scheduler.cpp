@@ -53,6 +53,16 @@ Result<> ggml_backend_sched::retire_splits() {
     return ok();
 }
 
+/// The same splits for the next graph, while streams still read those of the last one.
+Result<> ggml_backend_sched::renew_splits() {
+    State& s = *state_;
+    Splits copy = unwired(s.splits);
+    HEDDLE_TRY(retire_splits());
+    s.splits = std::move(copy);
+    list_stand_ins(s.program, s.splits);
+    return ok();
+}
+
 Result<> ggml_backend_sched::place_and_split(Graph& graph) {
     State& s = *state_;
     s.fingerprint.clear();
@@ -137,8 +147,10 @@ Result<> ggml_backend_sched::allocate(Graph& graph) {
 
 /// A failure may come from a device that is gone, or from the lack of one that was left out.
 Result<> ggml_backend_sched::plan_on_available(Graph& graph, bool place) {
+    const std::uint64_t failed_runs = state_->failed_runs;
     auto planned = plan_anew(graph, place);
-    if (planned) return ok();
+    // What failed may have been a run that this one waited for: another plan does not mend that.
+    if (planned || state_->failed_runs != failed_runs) return planned;
     const bool is_back = readmit(true);
     const bool is_gone = drop_unresponsive(planned.error());
     return is_back || is_gone ? plan_anew(graph, place) : std::move(planned);
@@ -158,8 +170,13 @@ Result<> ggml_backend_sched::plan_anew(Graph& graph, bool place) {
 bool ggml_backend_sched::must_wait_to_plan() {
     State& s = *state_;
     if (!s.under_way) return false;
-    const auto is_constant = [](const Copy& copy) { return copy.kind == Copy::Kind::constant; };
-    if (std::ranges::any_of(s.splits.copies, is_constant)) return true;
+    const auto limited = [](const Budget& budget) { return budget.kind == Budget::Kind::bytes; };
+    const bool has_limit = std::ranges::any_of(s.constants.budgets(), limited);
+    const auto needs_room = [&](const Copy& copy) {
+        return copy.kind == Copy::Kind::constant &&
+               (has_limit || !s.constants.has(s.index[copy.tensor], copy.to));
+    };
+    if (std::ranges::any_of(s.splits.copies, needs_room)) return true;
     const auto sizes =
         sched::measure(s.index, s.placement, s.splits, team_, *s.memory, s.constants);
     if (!sizes) return true;

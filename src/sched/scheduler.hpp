@@ -118,6 +118,7 @@ private:
                                                       std::string_view what) const;
     heddle::Result<> place_and_split(heddle::Graph& graph);
     heddle::Result<> retire_splits();
+    heddle::Result<> renew_splits();
     void tell_model_of_constants();
     heddle::Result<> plan_memory(bool place);
     heddle::Result<> plan_on_available(heddle::Graph& graph, bool place);

@@ -113,12 +113,23 @@ Result<bool> ggml_backend_sched::reuse(Graph& graph) {
     const std::size_t listed = nodes_of(graph).size() + leafs_of(graph).size();
     has_names = has_names &&
                 wired->same_names(static_cast<TensorId>(listed), s.index.tensors().subspan(listed));
+    const bool same_memory = wired != nullptr && wired->same_memory(s.index);
     // Clones of detours would have old names.
-    const bool is_wired =
-        wired != nullptr && wired->same_memory(s.index) && (has_names || s.splits.detours.empty());
+    bool is_wired = same_memory && (has_names || s.splits.detours.empty());
     Result<> done = ok();
-    if (s.under_way && (!is_wired || !has_names || resize)) done = synchronize();
+    if (s.under_way && (!is_wired || !has_names || resize)) {
+        if (options_.slots == 1) {
+            done = synchronize();
+        } else if (same_memory) {
+            // What streams may still read stays as it is, and the run can begin meanwhile.
+            done = renew_splits();
+            is_wired = false;
+        } else {
+            return false;  // what was planned for the last run's memory tells nothing of this one's
+        }
+    }
     if (done && !is_wired) s.splits.wired.clear();
+    if (done && !same_memory) s.program.memory_serial = next_graph_uid();
     if (done && (!is_wired || !has_names)) sched::rebind(s.splits, s.index);
     if (done) done = placed.finish(s.index);
     if (done && resize) {

@@ -102,6 +102,7 @@ private:
 /// Forgets the graph, and leaves a device out that failed.
 void ggml_backend_sched::note_failure(const Error& error) {
     State& s = *state_;
+    ++s.failed_runs;
     s.under_way = false;  // a run that fails is waited for
     s.retired.clear();
     s.next_slot = 0;

@@ -59,7 +59,8 @@ struct ggml_backend_sched::State {
     std::vector<heddle::sched::Absence> absences;
     bool leafs_in_doubt = false;  ///< a run failed: the caller may go on with what it has written
     bool under_way = false;       ///< a run was begun and not waited for
-    std::uint64_t emptied = 0;    ///< buffers of the process when memory was last looked at
+    std::uint64_t failed_runs = 0;
+    std::uint64_t emptied = 0;  ///< buffers of the process when memory was last looked at
     int next_slot = 0;
     std::vector<std::size_t> last_sizes;  ///< of the compute buffers, for warnings of growth
     std::size_t last_nodes = 0, last_leafs = 0;

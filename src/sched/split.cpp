@@ -396,6 +396,17 @@ void rebind(Splits& splits, const GraphIndex& index) {
     }
 }
 
+Splits unwired(const Splits& splits) {
+    return {.order = splits.order,
+            .splits = splits.splits,
+            .copies = splits.copies,
+            .detours = splits.detours,
+            .patches = splits.patches,
+            .runner_names = splits.runner_names,
+            .stand_ins = splits.stand_ins,
+            .wired = {}};
+}
+
 std::string to_text(const Splits& splits, const GraphIndex& index, const Team& team) {
     std::string out;
     for (std::size_t i = 0; i < splits.splits.size(); ++i) {

@@ -95,6 +95,9 @@ Result<Splits> split(Abilities& abilities, const Placement& placement, int slots
 /// addresses (`index` was rebound). No run may be under way.
 void rebind(Splits& splits, const GraphIndex& index);
 
+/// A copy, with stand-ins of its own, of which nothing is wired.
+Splits unwired(const Splits& splits);
+
 /// For people: one line per split with its runner, nodes and inputs with sizes.
 std::string to_text(const Splits& splits, const GraphIndex& index, const Team& team);
 

@@ -291,7 +291,7 @@ TEST(Explain, TraceHasATrackForEachQueuePredictedAndMeasured) {
     EXPECT_THAT(trace, HasSubstr("{\"name\":\"SIM0 download\"}"));
     EXPECT_THAT(trace,
                 HasSubstr(R"({"ph":"X","pid":1,"tid":1,"name":"split 0","cat":"compute","ts":2)"));
-    EXPECT_THAT(trace, HasSubstr(R"({"ph":"X","pid":2,"tid":4,"name":"split 1")"));
+    EXPECT_THAT(trace, HasSubstr(R"({"ph":"X","pid":2,"tid":5,"name":"split 1")"));
     EXPECT_THAT(trace, HasSubstr(R"({"ph":"s",)"));  // arrows of waits
     Schedule unmeasured = sample();
     unmeasured.measured_seconds = 0;

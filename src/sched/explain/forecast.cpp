@@ -19,14 +19,13 @@ Speed assumed_speed(Device& device) {
 class Forecast {
 public:
     Forecast(const Scheduler::View& view, const CostModel& model, Schedule& schedule)
-        : view_(view), model_(model), out_(schedule), queues_(view.team.size() * 3) {}
+        : view_(view), model_(model), out_(schedule), queues_(view.team.size() * kQueues) {}
 
     void run() {
         for (std::size_t i = 0; i < out_.actions.size(); ++i) {
             const Action& action = view_.program.actions[i];
             auto& info = out_.actions[i];
-            double& queue = queues_[static_cast<std::size_t>(action.runner) * 3 +
-                                    static_cast<std::size_t>(action.queue)];
+            double& queue = queues_[number_of(action.runner, action.queue)];
             // What computes within the call holds up the thread that calls.
             const bool blocks = !view_.team[action.runner].is_async;
             double& thread = blocks && view_.program.wants_threads ? helper_ : caller_;

@@ -48,17 +48,7 @@ std::string_view name_of(Action::Kind kind) {
     return {};
 }
 
-std::string_view name_of(Queue queue) {
-    switch (queue) {
-        case Queue::compute:
-            return "compute";
-        case Queue::upload:
-            return "upload";
-        case Queue::download:
-            return "download";
-    }
-    return {};
-}
+std::string_view name_of(Queue queue) { return kQueueNames[static_cast<std::size_t>(queue)]; }
 
 /// How often each tensor of a graph is read, as backends look it up in a graph of theirs.
 class UseCounts {

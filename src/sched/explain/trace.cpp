@@ -1,4 +1,4 @@
-#include <array>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -28,12 +28,10 @@ public:
     }
 
 private:
-    /// Numbered in the order of devices, then compute, upload, download.
+    /// Numbered in the order of devices, then of their queues.
     int queue_of(const Schedule::ActionInfo& action) const {
-        static constexpr std::array kQueues{"compute", "upload", "download"};
-        int queue = 0;
-        while (queue < 2 && action.queue != kQueues[static_cast<std::size_t>(queue)]) ++queue;
-        return action.device * 3 + queue + 1;
+        const auto queue = std::ranges::find(kQueueNames, action.queue) - kQueueNames.begin();
+        return action.device * static_cast<int>(kQueues) + static_cast<int>(queue) + 1;
     }
 
     /// The fields that all events have.

@@ -85,7 +85,10 @@ private:
         const auto queues_of = [&](RunnerId runner, bool on_host) {
             return runner != kNoRunner && !on_host && has_queues(in_.team[runner]);
         };
-        if (queues_of(to, to_host)) return {to, Queue::upload};
+        if (queues_of(to, to_host)) {
+            const bool is_exchange = from != kNoRunner && !from_host && in_.team[from].is_async;
+            return {to, is_exchange ? Queue::exchange : Queue::upload};
+        }
         const bool to_queue = to != kNoRunner && !to_host && in_.team[to].is_async;
         if (queues_of(from, from_host) && !to_queue) return {from, Queue::download};
         return {to != kNoRunner ? to : from, Queue::compute};

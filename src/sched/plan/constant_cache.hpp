@@ -39,9 +39,9 @@ public:
     /// Bytes that all entries on `runner` together may take.
     std::size_t capacity_on(RunnerId runner) const;
 
-    /// A new plan: entries of older ones may go. No run may be under way from here on until the
-    /// plan is made. `results` are the bytes that graphs take on each runner already, `coming`
-    /// those that this one will take besides; empty: none.
+    /// A new plan: entries of older ones may go, so until it is made runs may be under way only if
+    /// none has to. `results` are the bytes that graphs take on each runner already, `coming` those
+    /// that this one will take besides; empty: none.
     void begin_plan(std::vector<std::size_t> results = {}, std::vector<std::size_t> coming = {});
 
     void set_budgets(Budgets budgets);

@@ -25,7 +25,7 @@ public:
           slots_(program.overlaps_runs ? std::min(slots, 2) : 1),
           runs_(program.overlaps_runs ? 3 : 1),  // enough for a slot to come again
           count_(static_cast<std::int32_t>(program.actions.size())),
-          queue_count_(3 * team.size() + 1) {}
+          queue_count_(kQueues * team.size() + 1) {}
 
     std::vector<Hazard> run() {
         const auto instances =
@@ -67,8 +67,7 @@ private:
     std::size_t queue_of(std::int32_t instance) const {
         const std::int32_t i = instance % (count_ + 1) - 1;
         if (i < 0) return queue_count_ - 1;
-        return 3 * static_cast<std::size_t>(action_at(i).runner) +
-               static_cast<std::size_t>(action_at(i).queue);
+        return number_of(action_at(i).runner, action_at(i).queue);
     }
     std::int32_t instance(int run, std::int32_t action) const {
         return run * (count_ + 1) + 1 + action;
@@ -321,11 +320,9 @@ private:
     // ---- words ---------------------------------------------------------------------------------
 
     std::string name_of_action(std::int32_t i) const {
-        constexpr std::string_view queues[] = {"", " upload", " download"};
         if (i == Hazard::kNoAction) return "the caller";
         const Action& action = action_at(i);
-        return text("action ", i, " on ", team_[action.runner].name,
-                    queues[static_cast<std::size_t>(action.queue)]);
+        return text("action ", i, " on ", team_[action.runner].name, suffix_of(action.queue));
     }
 
     void report(std::int32_t other, TensorId id, std::string_view how) {

@@ -379,14 +379,8 @@ void Planner::note_homes(Program& program, const GraphAllocator& memory) const {
         if (program.cached[i] != nullptr) continue;
         const Copy& copy = in_.splits.copies[i];
         program.copy_rooms[i] = room_of(in_.splits.stand_in(copy, 0));
-        for (int slot = 0; slot < copy.stand_ins; ++slot) {
-            program.stand_ins.push_back(&in_.splits.stand_in(copy, slot));
-        }
     }
-    for (const Detour& detour : in_.splits.detours) {
-        program.stand_ins.push_back(
-            &in_.splits.stand_ins[static_cast<std::size_t>(detour.stand_in)]);
-    }
+    list_stand_ins(program, in_.splits);
 }
 
 /// The opposite: tensors are as they came.

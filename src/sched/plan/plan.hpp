@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,9 +22,21 @@ namespace heddle::sched {
 /// beside what it computes.
 enum class Queue : std::uint8_t {
     compute,   ///< the caller's stream
-    upload,    ///< into the runner's memory
+    upload,    ///< from the host into the runner's memory
     download,  ///< out of it
+    exchange,  ///< from other devices into it: what the host gives must not wait for these
 };
+inline constexpr std::array<std::string_view, 4> kQueueNames{"compute", "upload", "download",
+                                                             "exchange"};
+inline constexpr std::size_t kQueues = kQueueNames.size();
+
+/// Of all queues of a team.
+inline std::size_t number_of(RunnerId runner, Queue queue) {
+    return static_cast<std::size_t>(runner) * kQueues + static_cast<std::size_t>(queue);
+}
+
+/// " upload" and so on; nothing for the runner's own stream.
+std::string suffix_of(Queue queue);
 
 /// One thing to do. Actions of one queue happen in their order; those of others when all that they
 /// wait for is done.
@@ -56,7 +70,7 @@ struct Program {
     std::vector<TensorId> looks;     ///< views of memory that is not ours, placed where that is
     std::vector<Buffer*> forgetful;  ///< buffers that have to be told when tensors come anew
     bool prepares = false;           ///< there are buffers that have to be told of each tensor
-    std::vector<Tensor*> stand_ins;  ///< those that have memory of the plan
+    std::vector<Tensor*> stand_ins;  ///< those that have memory of the plan; see list_stand_ins
     std::vector<std::int32_t> action_of_split;
     std::vector<std::int32_t> action_of_copy;
     /// Of each copy: its place in the cache, which may have its bytes already; null for the others.
@@ -69,6 +83,8 @@ struct Program {
     /// it: it pays to submit it from a thread of its own.
     bool wants_threads = false;
     std::uint64_t serial = next_graph_uid();  ///< no other program has it
+    /// Another one when it touches other buffers, which it may while nothing is under way.
+    std::uint64_t memory_serial = serial;
 };
 
 struct PlanRequest {
@@ -79,7 +95,8 @@ struct PlanRequest {
 
 /// Orders the actions, finds what must wait for what, reserves memory in `memory` (whose ids are
 /// the runners) and gives all tensors theirs. The graph's sources are as before when it returns,
-/// and if it fails, its tensors too. No run may be under way: memory of the last plan may go.
+/// and if it fails, its tensors too. Runs may be under way only where the
+/// scheduler knows that memory of the last plan stays (`must_wait_to_plan`).
 Result<Program> plan(const GraphIndex& index, const Placement& placement, Splits& splits,
                      Team& team, GraphAllocator& memory, ConstantCache& constants,
                      const PlanRequest& request);
@@ -172,6 +189,9 @@ private:
     std::vector<std::pair<Tensor*, Home>> had_;
     bool is_kept_ = false;
 };
+
+/// Notes which of the stand-ins have memory of the plan.
+void list_stand_ins(Program& program, Splits& splits);
 
 /// The tensor that runs at `position` of the order: the node, or its stand-in.
 Tensor& runs_at(const GraphIndex& index, Splits& splits, std::int32_t position);

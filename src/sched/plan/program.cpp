@@ -33,6 +33,20 @@ Tensor& runs_at(const GraphIndex& index, Splits& splits, std::int32_t position) 
     return index[splits.order[static_cast<std::size_t>(position)]];
 }
 
+void list_stand_ins(Program& program, Splits& splits) {
+    program.stand_ins.clear();
+    for (std::size_t i = 0; i < splits.copies.size(); ++i) {
+        if (program.cached[i] != nullptr) continue;
+        const Copy& copy = splits.copies[i];
+        for (int slot = 0; slot < copy.stand_ins; ++slot) {
+            program.stand_ins.push_back(&splits.stand_in(copy, slot));
+        }
+    }
+    for (const Detour& detour : splits.detours) {
+        program.stand_ins.push_back(&splits.stand_ins[static_cast<std::size_t>(detour.stand_in)]);
+    }
+}
+
 Unplaced::Unplaced(const Graph& graph, const GraphAllocator& memory) : memory_(memory) {
     const auto ours = memory_.own_buffers();
     if (ours.empty()) return;
@@ -158,16 +172,19 @@ Result<> place_again(const Program& program, const GraphIndex& index) {
 
 // ---- for people --------------------------------------------------------------------------------
 
+std::string suffix_of(Queue queue) {
+    if (queue == Queue::compute) return {};
+    return text(' ', kQueueNames[static_cast<std::size_t>(queue)]);
+}
+
 std::string to_text(const Program& program, const Splits& splits, const GraphIndex& index,
                     const Team& team) {
-    constexpr std::string_view queues[] = {"", " upload", " download"};
     const auto tensor_name = [&](TensorId id) { return heddle::name_of(index[id]); };
     std::string lines;
     for (std::size_t i = 0; i < program.actions.size(); ++i) {
         const Action& action = program.actions[i];
         const auto what = static_cast<std::size_t>(action.index);
-        lines += text("action ", i, ": ", team[action.runner].name,
-                      queues[static_cast<std::size_t>(action.queue)]);
+        lines += text("action ", i, ": ", team[action.runner].name, suffix_of(action.queue));
         switch (action.kind) {
             case Action::Kind::copy: {
                 const Copy& copy = splits.copies[what];

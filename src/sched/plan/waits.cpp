@@ -65,11 +65,10 @@ private:
     // ---- who touches what ----------------------------------------------------------------------
 
     void name_queues() {
-        std::vector<std::int32_t> numbers(3 * in_.team.size(), -1);
+        std::vector<std::int32_t> numbers(kQueues * in_.team.size(), -1);
         queues_.reserve(program_.actions.size());
         for (const Action& action : program_.actions) {
-            auto& number = numbers[3 * static_cast<std::size_t>(action.runner) +
-                                   static_cast<std::size_t>(action.queue)];
+            auto& number = numbers[number_of(action.runner, action.queue)];
             if (number < 0) number = static_cast<std::int32_t>(queue_count_++);
             queues_.push_back(static_cast<std::size_t>(number));
         }

@@ -16,8 +16,8 @@ public:
         made_.is_marked.assign(count, 0);
         made_.used.assign(team_.size(), 0);
         made_.can_use_threads = program_.wants_threads;
-        last_taker_.assign(team_.size() * 3, -1);
-        last_out_.assign(team_.size() * 3 * team_.size(), -1);
+        last_taker_.assign(team_.size() * kQueues, -1);
+        last_out_.assign(team_.size() * kQueues * team_.size(), -1);
         for (std::size_t i = 0; i < count; ++i) look_at(static_cast<std::int32_t>(i));
         list_choices();
         list_takers();
@@ -31,7 +31,7 @@ private:
         return program_.actions[static_cast<std::size_t>(i)];
     }
     std::size_t queue_of(const Action& action) const {
-        return Queues::number(action.runner, action.queue);
+        return number_of(action.runner, action.queue);
     }
     bool is_async(const Action& action) const { return team_[action.runner].is_async; }
     void use(RunnerId runner) {

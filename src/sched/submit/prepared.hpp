@@ -34,6 +34,10 @@ struct Prepared {
     };
     std::vector<Choosing> choosing;  ///< of each copy; empty if none chooses
 
+    /// What each queue touches; nothing if runs of the program cannot overlap others.
+    std::vector<Footprint> footprints;
+    std::uint64_t memory_serial = 0;  ///< of the program when it touched that
+
     std::vector<std::uint8_t> used;  ///< of each runner: whether anything is done with it
     bool can_use_threads = false;    ///< no stream is touched from both sides
 };

@@ -1,8 +1,17 @@
 #include "sched/submit/queues.hpp"
 
+#include <array>
+#include <utility>
+
 #include "runtime/device.hpp"
 
 namespace heddle::sched {
+namespace {
+
+constexpr std::array kCopyQueues{Queue::upload, Queue::download, Queue::exchange};
+constexpr std::array kAllQueues{Queue::compute, Queue::upload, Queue::download, Queue::exchange};
+
+}  // namespace
 
 // ---- marks -------------------------------------------------------------------------------------
 
@@ -41,10 +50,10 @@ bool take_old_failure(Stream& stream) {
 
 // ---- queues -------------------------------------------------------------------------------------
 
-Queues::Queues(const Team& team) : team_(team), states_(team.size() * 3) {}
+Queues::Queues(const Team& team) : team_(team), states_(team.size() * kQueues) {}
 
 Stream& Queues::stream(RunnerId runner, Queue queue) {
-    State& state = states_[number(runner, queue)];
+    State& state = states_[number_of(runner, queue)];
     if (state.stream == nullptr) {
         const Runner& owner = team_[runner];
         state.stream = owner.stream;
@@ -72,8 +81,8 @@ Result<> Queues::begin_run(const std::vector<std::uint8_t>& used, int slot, Runn
         slot_tails_.push_back(std::move(tails));
     }
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
-        for (const Queue queue : {Queue::compute, Queue::upload, Queue::download}) {
-            State& state = states_[number(id, queue)];
+        for (const Queue queue : kAllQueues) {
+            State& state = states_[number_of(id, queue)];
             state.is_used = false;
             if (blocks(id)) continue;
             const bool is_own = queue == Queue::compute && used[static_cast<std::size_t>(id)] != 0;
@@ -92,14 +101,14 @@ Result<> Queues::begin_run(const std::vector<std::uint8_t>& used, int slot, Runn
 }
 
 bool Queues::enter(RunnerId runner, Queue queue) {
-    State& state = states_[number(runner, queue)];
+    State& state = states_[number_of(runner, queue)];
     if (state.is_used) return false;
     state.is_used = true;
     return true;
 }
 
 Result<> Queues::wait_for_all(RunnerId runner, Queue queue) {
-    const std::size_t own = number(runner, queue);
+    const std::size_t own = number_of(runner, queue);
     for (std::size_t i = 0; i < states_.size(); ++i) {
         if (i != own) HEDDLE_TRY(wait(runner, queue, states_[i].tail));
     }
@@ -107,7 +116,7 @@ Result<> Queues::wait_for_all(RunnerId runner, Queue queue) {
 }
 
 Result<> Queues::wait_for_own(RunnerId runner, Queue queue, RunnerId other) {
-    return wait(runner, queue, states_[number(other, Queue::compute)].tail);
+    return wait(runner, queue, states_[number_of(other, Queue::compute)].tail);
 }
 
 Result<> Queues::wait_for_slot(RunnerId runner, Queue queue, RunnerId reader, int slot) {
@@ -116,10 +125,32 @@ Result<> Queues::wait_for_slot(RunnerId runner, Queue queue, RunnerId reader, in
     return wait(runner, queue, slot_tails_[index][static_cast<std::size_t>(reader)]);
 }
 
+bool Queues::is_new_to(RunnerId runner, Queue queue, std::uint64_t serial) {
+    return std::exchange(states_[number_of(runner, queue)].serial, serial) != serial;
+}
+
+Result<> Queues::wait_for_conflicts(RunnerId runner, Queue queue, const Footprint& own) {
+    if (!knows_touched_) return wait_for_all(runner, queue);
+    const std::size_t itself = number_of(runner, queue);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        const Footprint& touched = states_[i].touched;
+        // Callers may have queued something on streams of theirs since all was waited for.
+        const bool is_callers = touched.empty() && i % kQueues == 0;
+        if (i == itself || (!is_callers && !conflict(own, touched))) continue;
+        HEDDLE_TRY(wait(runner, queue, states_[i].tail));
+    }
+    return ok();
+}
+
+void Queues::note_touched(const std::vector<Footprint>& footprints) {
+    if (footprints.empty()) knows_touched_ = false;
+    for (std::size_t i = 0; i < footprints.size(); ++i) merge(states_[i].touched, footprints[i]);
+}
+
 Result<> Queues::end_run(int slot, RunnerId& culprit) {
     const auto index = static_cast<std::size_t>(slot);
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
-        const State& state = states_[number(id, Queue::compute)];
+        const State& state = states_[number_of(id, Queue::compute)];
         if (blocks(id) || !state.is_used) continue;
         culprit = id;
         HEDDLE_TRY(set(slot_tails_[index][static_cast<std::size_t>(id)], *state.stream));
@@ -133,8 +164,8 @@ bool Queues::take_old_failures() {
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
         if (blocks(id) || !team_[id].available) continue;
         was_stopped |= take_old_failure(*team_[id].stream);
-        for (const Queue queue : {Queue::upload, Queue::download}) {
-            const State& state = states_[number(id, queue)];
+        for (const Queue queue : kCopyQueues) {
+            const State& state = states_[number_of(id, queue)];
             if (state.started != nullptr) was_stopped |= take_old_failure(*state.started);
         }
     }
@@ -143,8 +174,8 @@ bool Queues::take_old_failures() {
 
 void Queues::forget_refusals() {
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
-        for (const Queue queue : {Queue::upload, Queue::download}) {
-            State& state = states_[number(id, queue)];
+        for (const Queue queue : kCopyQueues) {
+            State& state = states_[number_of(id, queue)];
             if (state.started == nullptr) state.stream = nullptr;
         }
     }
@@ -152,12 +183,14 @@ void Queues::forget_refusals() {
 
 Result<> Queues::finish_all(bool own, RunnerId& culprit) {
     Result<> outcome = ok();
+    knows_touched_ = true;
     for (RunnerId id = 0; id < static_cast<RunnerId>(team_.size()); ++id) {
-        for (const Queue queue : {Queue::compute, Queue::upload, Queue::download}) {
-            State& state = states_[number(id, queue)];
+        for (const Queue queue : kAllQueues) {
+            State& state = states_[number_of(id, queue)];
             const bool is_wanted = state.is_busy || (own && queue == Queue::compute);
             state.is_busy = false;
             state.tail.stream = nullptr;
+            state.touched.clear();
             if (!is_wanted) continue;
             Stream& stream = state.stream != nullptr ? *state.stream : *team_[id].stream;
             auto finished = finish(stream);

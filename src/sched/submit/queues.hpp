@@ -5,7 +5,7 @@
 
 #include "runtime/event.hpp"
 #include "runtime/stream.hpp"
-#include "sched/plan/plan.hpp"
+#include "sched/submit/footprint.hpp"
 
 /// The streams behind the queues, and how one waits for another.
 namespace heddle::sched {
@@ -34,15 +34,12 @@ Result<> wait_in(Stream& stream, const Mark& mark);
 /// to stop.
 bool take_old_failure(Stream& stream);
 
-/// Three for each runner; those for copies are started when they are first needed.
+/// `kQueues` for each runner; those for copies are started when they are first needed.
 class Queues {
 public:
     explicit Queues(const Team& team);
 
     std::size_t count() const { return states_.size(); }
-    static std::size_t number(RunnerId runner, Queue queue) {
-        return static_cast<std::size_t>(runner) * 3 + static_cast<std::size_t>(queue);
-    }
 
     /// What is given to the runner is done when the call returns.
     bool blocks(RunnerId runner) const { return !team_[runner].is_async; }
@@ -65,7 +62,7 @@ public:
     /// Whether it is the first time in this run.
     bool enter(RunnerId runner, Queue queue);
     bool has_entered(RunnerId runner, Queue queue) const {
-        return states_[number(runner, queue)].is_used;
+        return states_[number_of(runner, queue)].is_used;
     }
 
     /// Lets the queue wait for all that was queued before this run.
@@ -76,6 +73,18 @@ public:
 
     /// Lets the queue wait for the last run that used `slot` on `reader`.
     Result<> wait_for_slot(RunnerId runner, Queue queue, RunnerId reader, int slot);
+
+    /// Whether nothing of the program with this serial has waited in the queue for other programs'
+    /// runs; from here on something has.
+    bool is_new_to(RunnerId runner, Queue queue, std::uint64_t serial);
+
+    /// Lets the queue wait for those that were given something before this run which touches the
+    /// same memory as `own`, or may.
+    Result<> wait_for_conflicts(RunnerId runner, Queue queue, const Footprint& own);
+
+    /// Notes what the run that is submitted touches, by number of the queue; nothing: it may be
+    /// anything.
+    void note_touched(const std::vector<Footprint>& footprints);
 
     /// Notes that the run ends here that began with `slot`.
     Result<> end_run(int slot, RunnerId& culprit);
@@ -95,14 +104,17 @@ private:
     struct State {
         Stream* stream = nullptr;
         OwnedStream started;
-        Mark tail;             ///< where it stood when the run began
-        bool is_used = false;  ///< in this run
-        bool is_busy = false;  ///< given something since it was last waited for
+        Mark tail;                 ///< where it stood when the run began
+        bool is_used = false;      ///< in this run
+        bool is_busy = false;      ///< given something since it was last waited for
+        Footprint touched;         ///< by all that is under way
+        std::uint64_t serial = 0;  ///< of the last program that waited for others
     };
 
     const Team& team_;
     std::vector<State> states_;
     std::vector<std::vector<Mark>> slot_tails_;  ///< of each slot and runner
+    bool knows_touched_ = true;                  ///< `touched` is known of all that is under way
 };
 
 }  // namespace heddle::sched

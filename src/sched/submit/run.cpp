@@ -19,20 +19,23 @@ Run::Run(RunState& state, const Team& team, const GraphIndex& index, Splits& spl
 // ---- beginning and end -------------------------------------------------------------------------
 
 Result<> Run::begin() {
-    const bool is_same = state_.prepared.serial == program_.serial;
-    if (!is_same) {
-        state_.prepared = prepare(index_, splits_, program_, team_, std::move(state_.prepared));
-    }
-    overlaps_ = is_same && program_.overlaps_runs && splits_.detours.empty();
-    by_two_ =
-        state_.prepared.can_use_threads && options_.observer == nullptr && !options_.synchronous;
     HEDDLE_TRY_ASSIGN(wired_, wire(index_, splits_, options_.slot));
+    overlaps_ = program_.overlaps_runs && splits_.detours.empty();
+    Prepared& prepared = state_.prepared;
+    if (prepared.serial != program_.serial) {
+        prepared = prepare(index_, splits_, program_, team_, std::move(prepared));
+    }
+    if (overlaps_ && prepared.memory_serial != program_.memory_serial) {
+        prepared.footprints = footprints_of(index_, splits_, program_, team_, *wired_);
+        prepared.memory_serial = program_.memory_serial;
+    }
+    by_two_ = prepared.can_use_threads && options_.observer == nullptr && !options_.synchronous;
     state_.experts.begin_run();
     if (options_.timings != nullptr) {
         watch_.emplace(*options_.timings, program_.actions.size());
     }
     RunnerId culprit = kNoRunner;
-    auto begun = state_.queues.begin_run(state_.prepared.used, options_.slot, culprit);
+    auto begun = state_.queues.begin_run(prepared.used, options_.slot, culprit);
     if (!begun) fail(begun.error(), culprit);
     return begun;
 }
@@ -44,6 +47,7 @@ Result<> Run::submit() {
     } else {
         submit_all_of(Side::both);
     }
+    state_.queues.note_touched(state_.prepared.footprints);
     if (!failure_) {
         if (auto finished = finish(); !finished) fail(std::move(finished).error(), kNoRunner);
     }
@@ -195,6 +199,10 @@ Result<> Run::wait_for_others(const Action& action, RunnerId runner, Queue queue
 /// For the first action of a queue.
 Result<> Run::wait_for_last_run(RunnerId runner, Queue queue) {
     if (!overlaps_) return state_.queues.wait_for_all(runner, queue);
+    if (state_.queues.is_new_to(runner, queue, program_.serial)) {
+        const Footprint& own = state_.prepared.footprints[number_of(runner, queue)];
+        return state_.queues.wait_for_conflicts(runner, queue, own);
+    }
     if (queue == Queue::compute) {
         // It writes what the last run's copies may still be reading.
         for (const Prepared::CopyOut& out : state_.prepared.copies_out) {
@@ -203,7 +211,7 @@ Result<> Run::wait_for_last_run(RunnerId runner, Queue queue) {
             HEDDLE_TRY(state_.queues.wait(runner, queue, state_.prepared.marks[i]));
         }
     }
-    if (queue == Queue::upload) {
+    if (queue == Queue::upload || queue == Queue::exchange) {
         return state_.queues.wait_for_slot(runner, queue, runner, options_.slot);
     }
     return ok();

@@ -89,7 +89,11 @@ Result<> Run::copy_into(const Action& action, const Copy& copy, const Tensor& so
         HEDDLE_TRY(wait_for_last_run(copy.from, Queue::download));
     }
     if (overlaps_) {
-        HEDDLE_TRY(state_.queues.wait_for_slot(copy.from, Queue::download, copy.to, options_.slot));
+        // What is kept has one place for all slots, which the last run may still be reading.
+        const bool is_kept = program_.cached[static_cast<std::size_t>(action.index)] != nullptr;
+        HEDDLE_TRY(is_kept ? state_.queues.wait_for_own(copy.from, Queue::download, copy.to)
+                           : state_.queues.wait_for_slot(copy.from, Queue::download, copy.to,
+                                                         options_.slot));
         HEDDLE_TRY(state_.queues.wait_for_own(copy.from, Queue::download, copy.from));
     }
     HEDDLE_TRY(wait_for_others(action, copy.from, Queue::download));
