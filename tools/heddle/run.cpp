@@ -134,7 +134,7 @@ Result<> run(RunOptions& options, bool has_prompt) {
     Conversation conversation(generator->tokenizer(), std::move(chat), options.system,
                               {static_cast<std::size_t>(context),
                                static_cast<std::size_t>(std::min(tokens, context / 4))});
-    Writer writer(*generator, {tokens, options.batch, options.sampling, options.stops,
+    Writer writer(*generator, {tokens, options.sampling, options.stops,
                                [&](std::string_view text, std::span<const Token> ids) {
                                    show_text(options, text, ids);
                                }});

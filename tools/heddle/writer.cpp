@@ -38,16 +38,14 @@ void Writer::show(std::string_view text) {
 }
 
 Result<std::span<const float>> Writer::read_prompt(std::span<const Token> unread) {
+    if (unread.empty() || is_interrupted()) return std::span<const float>();
     const auto begin = Clock::now();
-    std::span<const float> logits;
-    while (!unread.empty() && !is_interrupted()) {
-        const auto batch = unread.first(std::min(unread.size(), options_.batch));
-        HEDDLE_TRY_ASSIGN(logits, generator_.read(batch));
-        prefill_.tokens += batch.size();
-        unread = unread.subspan(batch.size());
-    }
+    const std::int64_t before = generator_.position();
+    HEDDLE_TRY_ASSIGN(const auto logits, generator_.read(unread, is_interrupted));
+    const std::int64_t read = generator_.position() - before;  // less than nothing after a loss
+    prefill_.tokens += static_cast<std::size_t>(std::max<std::int64_t>(read, 0));
     prefill_.seconds += seconds_since(begin);
-    return unread.empty() ? logits : std::span<const float>();
+    return logits;
 }
 
 Result<> Writer::answer(Conversation& conversation) {

@@ -27,7 +27,6 @@ class Writer {
 public:
     struct Options {
         std::int64_t tokens = 0;  ///< most of one answer
-        std::size_t batch = 512;  ///< tokens that are read before anything else is looked at
         Sampler::Options sampling;
         std::vector<std::string> stops;
         /// Gets the text in whole characters, with the tokens since the last time.

@@ -82,6 +82,18 @@ Generator::Generator(SharedModelFile file, Options options)
     wanted_.batch = std::max<std::size_t>(wanted_.batch, 1);
 }
 
+/// A long text is read in parts that go from device to device: with one part for each device that
+/// has layers and computes in the background, all of them have something to do.
+int Generator::parts_under_way(const Llama& model, const std::vector<Room>& rooms) {
+    constexpr std::ptrdiff_t kMost = 8;  // each device has an attention mask for each part
+    const auto takes_part = [&](const Need& need) {
+        if (need.weights + need.cache == 0 || !need.device.properties().caps.async) return false;
+        return std::ranges::find(rooms, need.device, &Room::device) != rooms.end();
+    };
+    const auto count = std::ranges::count_if(model.needs(), takes_part);
+    return static_cast<int>(std::clamp<std::ptrdiff_t>(count, 1, kMost));
+}
+
 Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& options) {
     std::vector<Device> devices;
     std::vector<std::pair<Device, std::size_t>> budgets;
@@ -98,8 +110,10 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
     devices.insert(devices.end(), options.helpers.begin(), options.helpers.end());
     HEDDLE_TRY_ASSIGN(const Device cpu, Device::cpu());
     devices.push_back(cpu);  // alone if there is nothing else
-    HEDDLE_TRY_ASSIGN(Scheduler scheduler, Scheduler::make(devices, {.threads = options.threads,
-                                                                     .policy = options.policy}));
+    HEDDLE_TRY_ASSIGN(Scheduler scheduler,
+                      Scheduler::make(devices, {.threads = options.threads,
+                                                .slots = parts_under_way(model, options.rooms),
+                                                .policy = options.policy}));
     for (const auto& [device, bytes] : budgets) HEDDLE_TRY(scheduler.set_budget(device, bytes));
     if (options.threads > 0) set_threads(streams_behind(scheduler), options.threads);
     if (options.no_fusion) stop_fusion(scheduler);
@@ -124,7 +138,7 @@ Result<> Generator::place_model() {
     prepared_.reset();
     scheduler_.reset();
     model_.reset();  // its memory is needed
-    position_ = 0;
+    position_ = reserved_ = 0;
     HEDDLE_TRY_ASSIGN(fitted_, fit(*file_, wanted_));
     const Llama::Request request{.rooms = fitted_.rooms,
                                  .context = fitted_.context,
@@ -168,38 +182,57 @@ Result<> Generator::check_room(std::size_t tokens) const {
                    model_->context(), "; --context makes more");
 }
 
-Result<std::span<const float>> Generator::read(std::span<const Token> tokens) {
+Result<std::span<const float>> Generator::read(std::span<const Token> tokens, const Stop& stop) {
     if (tokens.empty()) return invalid("no tokens to read");
     if (!model_) return failure(Errc::device, "the model could not be placed anew");
     HEDDLE_TRY(check_room(tokens.size()));
-    const std::size_t before = tokens_.size(), batches = ends_.size();
+    const std::size_t before = tokens_.size(), parts = ends_.size();
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     for (std::size_t end = before; end < tokens_.size();) {
         end = std::min(end + wanted_.batch, tokens_.size());
         ends_.push_back(static_cast<std::int64_t>(end));
     }
-    Result<> done = read_rest();
+    Result<> done = read_rest(stop);
     while (!done) {
         const std::vector<Fault> found = faults(done.error());
         if (found.empty() || !wanted_.on_loss) break;
         done = go_on_without(found, done.error());
         if (!done) break;
-        done = read_rest();
+        done = read_rest(stop);
     }
-    if (done) return std::span<const float>(logits_);
-    tokens_.resize(before);
-    ends_.resize(batches);
-    position_ = std::min(position_, static_cast<std::int64_t>(before));
-    return std::move(done).error();
+    if (!done) {
+        tokens_.resize(before);
+        ends_.resize(parts);
+        position_ = std::min(position_, static_cast<std::int64_t>(before));
+        return std::move(done).error();
+    }
+    if (position_ == ends_.back()) return std::span<const float>(logits_);
+    tokens_.resize(static_cast<std::size_t>(position_));
+    std::erase_if(ends_, [&](std::int64_t end) { return end > position_; });
+    return std::span<const float>();
 }
 
-Result<> Generator::read_rest() {
+/// Parts follow each other without a pause: a device begins with the next one while those behind it
+/// are still at the last.
+Result<> Generator::read_rest(const Stop& stop) {
+    const std::int64_t begin = position_;
+    auto done = submit_rest(stop);
+    if (done) done = scheduler_->wait();
+    if (done && position_ == ends_.back()) done = take_logits();
+    if (!done) position_ = begin;
+    return done;
+}
+
+Result<> Generator::submit_rest(const Stop& stop) {
     // Tokens that are read again are read together as they were the first time: another number of
     // them would be rounded otherwise, and could be continued with other words.
-    for (auto end = std::ranges::upper_bound(ends_, position_); end != ends_.end(); ++end) {
+    const auto first = std::ranges::upper_bound(ends_, position_);
+    if (ends_.end() - first > 1) HEDDLE_TRY(reserve(ends_.back()));
+    for (auto end = first; end != ends_.end(); ++end) {
+        if (end != first && stop && stop()) break;
         const auto begin = static_cast<std::size_t>(position_);
         const auto count = static_cast<std::size_t>(*end - position_);
-        HEDDLE_TRY(read_batch(std::span<const Token>(tokens_).subspan(begin, count)));
+        HEDDLE_TRY(submit(std::span<const Token>(tokens_).subspan(begin, count)));
         position_ = *end;
     }
     return ok();
@@ -229,18 +262,36 @@ Result<> Generator::prepare(std::int64_t tokens, std::int64_t seen) {
     return ok();
 }
 
-Result<> Generator::read_batch(std::span<const Token> tokens) {
+/// For all parts of a text up to a position: the plan of the largest is good for the others, too,
+/// and a part that needed another one would have to wait for those that are under way.
+Result<> Generator::reserve(std::int64_t end) {
+    const std::int64_t seen = rows_to_see(end, model_->context());
+    if (seen <= reserved_) return ok();
+    prepared_.reset();
+    const auto tokens = std::min(static_cast<std::int64_t>(wanted_.batch), end);
+    HEDDLE_TRY_ASSIGN(const Prepared largest, describe(*model_, tokens, seen, wanted_.every_token));
+    HEDDLE_TRY(scheduler_->allocate(largest.graph));
+    reserved_ = seen;
+    return ok();
+}
+
+Result<> Generator::submit(std::span<const Token> tokens) {
     suspect_.reset();
     const auto count = static_cast<std::int64_t>(tokens.size());
     HEDDLE_TRY(prepare(count, rows_to_see(position_ + count, model_->context())));
     HEDDLE_TRY(write_inputs(tokens));
-    HEDDLE_TRY(scheduler_->compute(prepared_->graph));
+    HEDDLE_TRY(scheduler_->compute_async(prepared_->graph));
+    for (const auto& [device, flops] : prepared_->work) work_[device] += flops;
+    return ok();
+}
+
+/// Of the part that was submitted last.
+Result<> Generator::take_logits() {
     const Tensor& logits = prepared_->batch.logits;
     suspect_ = owner_of(logits);
     logits_.resize(static_cast<std::size_t>(model_->shape().words * logits.extent(1)));
     HEDDLE_TRY(heddle::read<float>(logits, std::span<float>(logits_)));
     suspect_.reset();
-    for (const auto& [device, flops] : prepared_->work) work_[device] += flops;
     return ok();
 }
 

@@ -69,10 +69,13 @@ public:
     /// Fits the options first. Generators may share a file.
     static Result<std::unique_ptr<Generator>> load(SharedModelFile file, const Options& options);
 
-    /// Reads tokens after those it has read; gives the logits for what comes next. Fails if there
-    /// is no more room: then nothing was read. If a device fails, the model is placed without it
-    /// and all tokens so far are read again.
-    Result<std::span<const float>> read(std::span<const Token> tokens);
+    /// Asked between the parts of a long text whether the rest is not wanted any more.
+    using Stop = std::function<bool()>;
+
+    /// Reads tokens after those it has read; gives the logits for what comes next, or none if it
+    /// was stopped before. Fails if there is no more room: then nothing was read. If a device
+    /// fails, the model is placed without it and all tokens so far are read again.
+    Result<std::span<const float>> read(std::span<const Token> tokens, const Stop& stop = {});
 
     /// Fails if so many tokens more do not fit.
     Result<> check_room(std::size_t tokens) const;
@@ -102,8 +105,12 @@ private:
     /// Gives the model and the scheduler up, and makes new ones.
     Result<> place_model();
     Result<> prepare(std::int64_t tokens, std::int64_t seen);
-    Result<> read_rest();  ///< of `tokens_`
-    Result<> read_batch(std::span<const Token> tokens);
+    static int parts_under_way(const Llama& model, const std::vector<Room>& rooms);
+    Result<> read_rest(const Stop& stop);  ///< of `tokens_`
+    Result<> submit_rest(const Stop& stop);
+    Result<> reserve(std::int64_t end);
+    Result<> submit(std::span<const Token> tokens);
+    Result<> take_logits();
     Result<> write_inputs(std::span<const Token> tokens);
     /// Who is to blame for a failure; empty if nobody could be left out for it.
     std::vector<Fault> faults(const Error& reason) const;
@@ -125,6 +132,7 @@ private:
     std::vector<Token> tokens_;       ///< to be read, and read up to `position_`
     std::vector<std::int64_t> ends_;  ///< of those that are read together, in `tokens_`
     std::int64_t position_ = 0;
+    std::int64_t reserved_ = 0;  ///< rows to be seen that there is memory for
     std::vector<float> logits_;
     std::vector<std::int32_t> positions_;
     std::vector<std::int64_t> rows_;
