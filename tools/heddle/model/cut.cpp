@@ -172,8 +172,9 @@ std::vector<std::string> joined_names(const std::vector<Room>& rooms,
 }
 
 std::vector<Fault> faults_among(const std::vector<Device>& devices, const std::string& message) {
+    // "MPI1:CUDA0: " does not name CUDA0.
     const auto is_named = [&](const Device& device) {
-        return message.find(device.name() + ": ") != std::string::npos;
+        return (" " + message).find(" " + device.name() + ": ") != std::string::npos;
     };
     std::vector<Fault> faults;
     for (const Device& device : devices) {

@@ -148,6 +148,19 @@ TEST_F(JoinedModel, HasTheSameLogitsEveryTime) {
     EXPECT_EQ(logits_of(*load(true)), logits_of(*load(true))) << "to the bit";
 }
 
+TEST_F(JoinedModel, BlamesTheDeviceThatIsNamedIfAllAnswer) {
+    const auto blamed = [&](const std::string& message) {
+        std::vector<std::string> names;
+        for (const Fault& fault : faults_among(devices, message)) {
+            names.push_back(fault.device.name());
+        }
+        return names;
+    };
+    EXPECT_THAT(blamed("SIM1: was lost"), testing::ElementsAre("SIM1"));
+    EXPECT_THAT(blamed("nodes 'a' to 'b': SIM2: was lost"), testing::ElementsAre("SIM2"));
+    EXPECT_THAT(blamed("MPI1:SIM1: was lost"), testing::SizeIs(3)) << "another machine's";
+}
+
 TEST_F(JoinedModel, GoesOnOverThoseThatAreLeft) {
     const Logits expected = logits_of(*load(false));
     for (const char* how : {"lost=0s", "node=100", "copy=5"}) {
