@@ -65,7 +65,7 @@ void load_requested(Backends& backends) {
     state = State::under_way;
     for (const auto& [origin, request] : requests_of_environment()) {
         const auto answer = backends.on_demand.fulfil(request, on_demand_directories());
-        if (answer && request == "mpi" && mpi_goes_last(variable)) {
+        if (answer && OnDemand::plugin_of(request) == "mpi" && mpi_goes_last(variable)) {
             backends.registry.keep_last(answer->registration);
         }
         if (answer) continue;

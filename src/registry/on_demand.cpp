@@ -12,15 +12,6 @@ std::string_view plugin_part(std::string_view request) {
     return request.substr(0, request.find(':'));
 }
 
-/// Only plug-ins of the list are loaded by a lookup: a mistyped device name must not make the
-/// library run code from some file.
-std::string_view name_in_list(std::string_view request) {
-    const auto names = plugins_on_request();
-    const auto known = std::ranges::find_if(
-        names, [&](std::string_view name) { return same_name(name, plugin_part(request)); });
-    return known != names.end() ? *known : std::string_view{};
-}
-
 bool knows(const Registry::Picture& picture, ggml_backend_reg_t registration) {
     return std::any_of(
         picture.entries.begin(), picture.entries.end(),
@@ -46,7 +37,14 @@ std::vector<std::string> OnDemand::split(std::string_view list) {
     return requests;
 }
 
-bool OnDemand::is_request(std::string_view name) { return !name_in_list(name).empty(); }
+/// Only plug-ins of the list are loaded by a lookup: a mistyped device name must not make the
+/// library run code from some file.
+std::string_view OnDemand::plugin_of(std::string_view request) {
+    const auto names = plugins_on_request();
+    const auto known = std::ranges::find_if(
+        names, [&](std::string_view name) { return same_name(name, plugin_part(request)); });
+    return known != names.end() ? *known : std::string_view{};
+}
 
 Result<> OnDemand::configure(ggml_backend_reg_t registration, const std::string& parameters) {
     void* found =
@@ -84,7 +82,7 @@ OnDemand::Answer OnDemand::answer_of(ggml_backend_reg_t registration,
 
 Result<OnDemand::Answer> OnDemand::fulfil(std::string_view request,
                                           Loader::Directories directories) {
-    const std::string_view name = name_in_list(request);
+    const std::string_view name = plugin_of(request);
     if (name.empty()) return failure(Errc::not_found, "there is no plug-in for '", request, "'");
     const bool has_parameters = plugin_part(request).size() < request.size();
     const std::string parameters(has_parameters ? request.substr(name.size() + 1) : "");

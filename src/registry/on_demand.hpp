@@ -29,8 +29,11 @@ public:
         ggml_backend_dev_t device = nullptr;  ///< the first that the request brought about
     };
 
+    /// The plug-in that a request is for, as it is listed; empty if there is none.
+    static std::string_view plugin_of(std::string_view request);
+
     /// Whether a name is a request for such a plug-in.
-    static bool is_request(std::string_view name);
+    static bool is_request(std::string_view name) { return !plugin_of(name).empty(); }
 
     /// The requests in a list such as "blas,sim:devices=2,mem=4G". Parameters have commas too: what
     /// is no plug-in's name belongs to the parameters before it, if there are any.

@@ -35,6 +35,12 @@ TEST_F(OnDemandTest, OnlyListedNamesAreRequests) {
     EXPECT_EQ(ask("cuda").error().message, "there is no plug-in for 'cuda'");
 }
 
+TEST_F(OnDemandTest, ARequestIsForThePluginThatItBeginsWith) {
+    EXPECT_EQ(OnDemand::plugin_of("mpi"), "mpi");
+    EXPECT_EQ(OnDemand::plugin_of("MPI:threads=2"), "mpi");
+    EXPECT_EQ(OnDemand::plugin_of("sim:mpi"), "sim");
+}
+
 TEST_F(OnDemandTest, AListOfRequestsMayHaveParametersWithCommas) {
     using testing::ElementsAre;
     EXPECT_THAT(OnDemand::split(""), ElementsAre());
