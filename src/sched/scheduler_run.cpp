@@ -37,6 +37,7 @@ Result<> ggml_backend_sched::compute_async(Graph& graph) {
         HEDDLE_TRY(s.leafs_in_doubt ? allocate_keeping_leafs(graph) : allocate(graph));
     }
     if (auto checked = check_memory(); !checked) {
+        static_cast<void>(synchronize());  // those before may be under way
         note_failure(checked.error());
         return checked;
     }

@@ -259,6 +259,21 @@ TEST_F(SchedulerTest, AGraphWhoseMemoryWasGivenUpIsRefusedAlsoIfItIsKnown) {
     check(net, 1);  // it goes on with others
 }
 
+TEST_F(SchedulerTest, AGraphThatIsRefusedWhenItRunsLeavesNothingUnderWay) {
+    const ggml_gallocr_ptr allocator(ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
+    Squares few(8), many(1 << 16);
+    ASSERT_TRUE(ggml_gallocr_alloc_graph(allocator.get(), few.graph));
+    Sandwich net = build();
+    check(net, 1);
+    ASSERT_EQ(ggml_backend_sched_graph_compute_async(sched(), net.graph()), GGML_STATUS_SUCCESS);
+    ASSERT_LT(sim::clock_of(nullptr), sim::clock_of(rig->device(0)));
+    ASSERT_TRUE(ggml_gallocr_alloc_graph(allocator.get(), many.graph));
+    ggml_backend_sched_reset(sched());
+    EXPECT_NE(ggml_backend_sched_graph_compute_async(sched(), few.graph), GGML_STATUS_SUCCESS);
+    EXPECT_THAT(heddle_last_error(), HasSubstr("the memory that it had was given up"));
+    EXPECT_GE(sim::clock_of(nullptr), sim::clock_of(rig->device(0)));
+}
+
 TEST_F(SchedulerTest, TwoGraphsMayTakeTurns) {
     heddle_sched_set_hazard_check(sched(), false);  // or the plan of the larger one serves both
     for (unsigned run = 1; run < 8; ++run) {
