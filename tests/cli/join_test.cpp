@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model_test.hpp"
@@ -135,6 +136,19 @@ TEST_F(Join, TheTextGoesOnWithoutDevicesThatFail) {
         EXPECT_EQ(outcome.out, alone) << fault;
         EXPECT_THAT(outcome.err, HasSubstr(" failed: ")) << fault;
         EXPECT_THAT(outcome.err, HasSubstr("; going on without it]")) << fault;
+    }
+}
+
+TEST_F(Join, IsAskedForByCommandsThatReadTextsToo) {
+    const std::string text = directory_.path("text");
+    std::ofstream(text) << kPrompt << kPrompt << kPrompt << kPrompt;
+    for (const Words& command : {Words{"perplexity", kTales, text},
+                                 Words{"imatrix", kTales, text, directory_.path("importance")}}) {
+        Words words = command;
+        words.insert(words.end(), {"-d", "sim", "--join"});
+        const Outcome outcome = heddle(words);
+        EXPECT_EQ(outcome.status, 1) << command[0];
+        EXPECT_THAT(outcome.err, HasSubstr("2 to 16 devices can be joined, not 1 (SIM0)"));
     }
 }
 
