@@ -151,6 +151,8 @@ private:
         if (group.count != 2) return false;
         const Tensor *a = group.products[0], *b = group.products[1];
         if (!is_read_only_by(*a, 1) || !is_read_only_by(*b, 1) || !same_shape(*a, *b)) return false;
+        // The shader goes through both matrices with one stride.
+        if (a->src[0]->nb[1] != b->src[0]->nb[1]) return false;
         const std::size_t end = std::min(steps_.size(), members.back() + gpu::kProductReach);
         for (std::size_t i = members.back() + 1; i < end; ++i) {
             const Tensor* glu = single(steps_[i], GGML_OP_GLU);

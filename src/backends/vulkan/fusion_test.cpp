@@ -68,7 +68,12 @@ struct Block {
                              ggml_mul_mat(c, weights(kWidth, kHidden), b));
         ggml_tensor* plain = ggml_swiglu_split(c, ggml_mul_mat(c, weights(kWidth, kHidden), x),
                                                ggml_mul_mat(c, weights(kWidth, kHidden), x));
-        results = {q, k, v, y, b, plain};
+        // Rows of these two weights lie differently far apart.
+        ggml_tensor* wide = weights(2 * kWidth, kHidden);
+        ggml_tensor* part = ggml_view_2d(c, wide, kWidth, kHidden, wide->nb[1], 0);
+        ggml_tensor* uneven = ggml_swiglu_split(c, ggml_mul_mat(c, weights(kWidth, kHidden), x),
+                                                ggml_mul_mat(c, part, x));
+        results = {q, k, v, y, b, plain, uneven};
         for (ggml_tensor* result : results) ggml_build_forward_expand(graph, result);
         if (!bench.allocate()) return;
         for (unsigned i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i);
@@ -123,7 +128,8 @@ TEST(VulkanFusion, LeavesOneStepForEachGroup) {
     std::vector<std::string> names;
     for (const Step& step : plan->steps) names.emplace_back(step.name());
     EXPECT_EQ(names, (std::vector<std::string>{"gemv_int8", "rope", "rope and set_rows",
-                                               "gemv_int8", "gemv_int8", "gemv_int8"}));
+                                               "gemv_int8", "gemv_int8", "gemv_int8", "gemv_int8",
+                                               "gemv_int8", "glu"}));
 }
 
 TEST(VulkanFusion, LeavesResultsThatAreWanted) {
