@@ -119,6 +119,7 @@ float dot_block(uint words[MOST_READS * MOST_WORDS], int r, bool is_second, ivec
 
 void main() {
     int number = int(group_number());
+    if (number >= int(args.count)) return;  // as for all invocations of the workgroup
     Matrices m;
     m.data = uint64_t[2](args.src[0].data, args.src[3].data);
     m.stride = args.src[0].stride.y;
