@@ -23,11 +23,10 @@ const int PLACE = 2 * TILE * PITCH;  // rows of weights, then columns of activat
 
 shared uvec4 tiles[2 * PLACE];
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer FloatArray { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer FloatArray { float v[]; };
 
 // args.i: 0 how many matrices of the result share one of the weights along dimension 2, 1 the same
 // along dimension 3.
-
 void main() {
     const uint number = group_number();
     if (number >= args.count) return;
@@ -90,15 +89,18 @@ void main() {
         }
         place = PLACE - place;
     }
-    if (first_row + TILE <= rows && first_column + TILE <= columns && y.stride.x == 4) {
-        FloatArray to = FloatArray(address(y, ivec4(first_row + warp_row, first_column + warp_column, i2, i3)));
+    const uint64_t corner = address(y, ivec4(first_row + warp_row, first_column + warp_column, i2, i3));
+    // Columns of matrices are stored at multiples of 16 bytes only.
+    const bool is_aligned = y.stride.x == 4 && ((corner | uint64_t(y.stride.y)) & 15) == 0;
+    if (first_row + TILE <= rows && first_column + TILE <= columns && is_aligned) {
+        FloatArray to = FloatArray(corner);
         const uint stride = uint(y.stride.y / 4);
         [[unroll]] for (int i = 0; i < 16; ++i) {
             coopMatStoreNV(sums[i], to.v, uint(i / 4 * 16) * stride + uint(i % 4 * 16), stride, true);
         }
         return;
     }
-    // Cut off: through shared memory, one matrix of each subgroup after the other.
+    // Cut off or not aligned: through shared memory, one matrix of each subgroup after the other.
     barrier();
     const int lane = int(gl_SubgroupInvocationID);
     [[unroll]] for (int i = 0; i < 16; ++i) {
