@@ -98,7 +98,8 @@ std::string_view matrix_objection(const Tensor& node) {
 }
 
 std::string_view matrix_device_objection(const Tensor&, const DeviceFacts& device) {
-    return device.has_matrix_units ? "" : "the device has no matrix units";
+    if (!device.has_matrix_units) return "the device has no matrix units";
+    return device.shared_memory >= 40960 ? "" : "the device has less than 40 KiB of shared memory";
 }
 
 std::int64_t tile_count(const Tensor& node, std::int64_t rows, std::int64_t columns) {
