@@ -86,8 +86,12 @@ TEST_P(VulkanProducts, AgreeWithDoubleSums) {
     };
     for (const ggml_type type :
          {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K}) {
-        for (const Shape& shape :
-             {Shape{256, 140, 1}, {1088, 70, 1}, {512, 70, 3}, {256, 130, 70}, {41, 9, 10}}) {
+        for (const Shape& shape : {Shape{256, 140, 1},
+                                   {1088, 70, 1},
+                                   {8256, 20, 1},
+                                   {512, 70, 3},
+                                   {256, 130, 70},
+                                   {41, 9, 10}}) {
             if (shape.depth % ggml_blck_size(type) != 0) continue;
             HEDDLE_BENCH(bench, GetParam().options);
             ggml_tensor* a = ggml_new_tensor_2d(bench.context(), type, shape.depth, shape.rows);
@@ -137,6 +141,25 @@ TEST_P(VulkanProducts, OfExpertsAgreeWithDoubleSums) {
                   found[static_cast<std::size_t>(i)]);
     }
     EXPECT_LT(error.value(), kAllowed);
+}
+
+TEST(VulkanProducts, InBytesAreOfOperandsAtMultiplesOf16Bytes) {
+    const ggml_context_ptr context(ggml_init({1 << 16, nullptr, true}));
+    ggml_tensor* a = ggml_new_tensor_2d(context.get(), GGML_TYPE_Q4_0, 64, 8);
+    ggml_tensor* b = ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 64);
+    const ggml_tensor* y = ggml_mul_mat(context.get(), a, b);
+    DeviceFacts device;
+    device.has_integer_dot = true;
+    const auto kernel_at = [&](std::uintptr_t weights, std::uintptr_t column) {
+        a->data = reinterpret_cast<void*>(weights);
+        b->data = reinterpret_cast<void*>(column);
+        const Kernel* kernel = choose_kernel(*y, device);
+        return std::string(kernel != nullptr ? kernel->name : "none");
+    };
+    EXPECT_EQ(kernel_at(0, 0), "gemv_int8") << "they have no memory yet";
+    EXPECT_EQ(kernel_at(0x1000, 0x2000), "gemv_int8");
+    EXPECT_EQ(kernel_at(0x1002, 0x2000), "gemv");
+    EXPECT_EQ(kernel_at(0x1000, 0x2004), "gemv");
 }
 
 TEST(VulkanProducts, InHalfFloatsDoNotOverflow) {

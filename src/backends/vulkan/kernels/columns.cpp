@@ -22,7 +22,7 @@ std::string_view objection(const Tensor& node) {
     if (node.ne[1] * node.ne[2] * node.ne[3] != 1) return "there are several columns";
     if (a.ne[0] % 64 != 0 || a.nb[1] % 4 != 0) return "rows are no pairs of blocks";
     const auto is_odd = [](const Tensor& t) {
-        return t.view_src != nullptr && t.view_offs % 16 != 0;
+        return t.view_offs % 16 != 0 || reinterpret_cast<std::uintptr_t>(t.data) % 16 != 0;
     };
     if (is_odd(a) || is_odd(b)) return "an operand does not begin at a multiple of 16 bytes";
     if (!is_contiguous(b) || !is_contiguous(node)) return "b or the result is not contiguous";
