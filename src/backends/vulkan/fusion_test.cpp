@@ -40,6 +40,7 @@ struct Block {
 
     Bench bench;
     ggml_cgraph* graph = nullptr;
+    ggml_tensor* place = nullptr;  ///< the row of the cache that is written
     std::vector<ggml_tensor*> results;
 
     explicit Block(bool is_fusing) : bench(options(is_fusing)) {
@@ -52,7 +53,7 @@ struct Block {
         ggml_tensor* x = input(bench.vector(kWidth));
         ggml_tensor* a = ggml_mul(c, ggml_rms_norm(c, x, 1e-5f), input(bench.vector(kWidth)));
         ggml_tensor* position = ggml_new_tensor_1d(c, GGML_TYPE_I32, 1);
-        ggml_tensor* place = ggml_new_tensor_1d(c, GGML_TYPE_I64, 1);
+        place = ggml_new_tensor_1d(c, GGML_TYPE_I64, 1);
         ggml_tensor* cache = ggml_new_tensor_2d(c, GGML_TYPE_F16, kWidth / 2, kPlaces);
         const auto rope = [&](ggml_tensor* t) {
             t = ggml_reshape_3d(c, t, kHead, t->ne[0] / kHead, 1);
@@ -141,6 +142,21 @@ TEST(VulkanFusion, LeavesResultsThatAreWanted) {
     const auto plan = Plan::make(block.bench.device().site(), *block.graph);
     ASSERT_TRUE(plan);
     for (const Step& step : plan->steps) EXPECT_NE(step.single(), nullptr) << step.name();
+}
+
+TEST(VulkanFusion, ReportsAnIndexOutsideOfTheCacheAsTheStoreDoes) {
+    for (const bool is_fusing : {false, true}) {
+        Block block(is_fusing);
+        if (!block.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
+        const std::int64_t row = Block::kPlaces;
+        ggml_backend_tensor_set(block.place, &row, 0, sizeof row);
+        VulkanStream* const stream = vulkan_stream(block.bench.stream());
+        ASSERT_TRUE(stream->compute(*block.graph));
+        const auto finished = stream->synchronize();
+        ASSERT_FALSE(finished);
+        EXPECT_EQ(finished.error().message,
+                  "SET_ROWS on Vulkan0: index 5 is outside of its table, which has 5 entries");
+    }
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ void record_turns(const Tensor& node, const Tensor* store, Recorder& recorder) {
     if (store != nullptr) {
         a.src[3] = operand(store);
         a.src[4] = operand(store->src[1]);
+        a.op = store->op;  // the one that is named where an index is outside of the cache
     }
     const Tensor& result = store != nullptr ? *store : node;
     const std::vector<Turn> turns = turns_of(params, pairs);
