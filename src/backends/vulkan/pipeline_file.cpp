@@ -57,7 +57,7 @@ void write_pipeline_file(const std::string& file, std::span<const std::byte> byt
         std::ofstream stream(part, std::ios::binary | std::ios::trunc);
         stream.write(reinterpret_cast<const char*>(bytes.data()),
                      static_cast<std::streamsize>(bytes.size()));
-        if (!stream.good()) {
+        if (!stream.flush()) {  // a disk may be full
             std::filesystem::remove(part, failed);
             return;
         }

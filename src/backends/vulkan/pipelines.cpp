@@ -52,14 +52,16 @@ Pipelines::~Pipelines() {
 
 void Pipelines::save() {
     const std::lock_guard lock(mutex_);
-    if (cache_file_.empty() || !std::exchange(has_new_, false)) return;
+    if (cache_file_.empty() || !has_new_) return;
     const DeviceApi& api = gpu_.api();
     std::size_t size = 0;
     if (api.GetPipelineCacheData(gpu_.handle(), cache_, &size, nullptr) != VK_SUCCESS) return;
     std::vector<std::byte> bytes(size);
+    // Fails where another thread has compiled something meanwhile: it is kept the next time.
     if (api.GetPipelineCacheData(gpu_.handle(), cache_, &size, bytes.data()) != VK_SUCCESS) return;
     bytes.resize(size);
     write_pipeline_file(cache_file_, bytes);
+    has_new_ = false;
 }
 
 Result<VkPipeline> Pipelines::compile(const Key& key) {
