@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/memory_block.hpp"
@@ -127,6 +128,7 @@ TEST(VulkanShaders, WithMatricesUseThoseOfKhronos) {
         ASSERT_EQ(words[0], code.words[0]);
         EXPECT_EQ(words[3], code.words[3] + 3) << "three constants are new";
         std::map<std::uint32_t, std::uint32_t> constants, uses;
+        std::set<std::uint32_t> layouts;
         int products = 0;
         for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
             ASSERT_GT(words[at] >> 16, 0u);
@@ -138,10 +140,12 @@ TEST(VulkanShaders, WithMatricesUseThoseOfKhronos) {
                 EXPECT_EQ(uses.at(words[at + 1]), 2u) << "a product is a sum";
                 ++products;
             }
-            if (op == 4457) {
-                EXPECT_LT(constants.at(words[at + 4]), 2u) << "rows or columns";
+            if (op == 4457) layouts.insert(constants.at(words[at + 4]));
+            if (op == 4458) {
+                EXPECT_LT(constants.at(words[at + 3]), 2u) << "rows or columns";
             }
         }
+        EXPECT_EQ(layouts, (std::set{0u, 1u})) << "rows of one factor, columns of the other";
         EXPECT_EQ(uses.size(), 3u) << code.name;
         EXPECT_GT(products, 0) << code.name;
     }
