@@ -6,7 +6,7 @@
 
 #include "backends/vulkan/board.hpp"
 
-/// Compiled pipelines on disk: one file for a device, its driver and this build of the shaders.
+/// Compiled pipelines on disk: one file for a device and its driver, which tells shaders apart.
 namespace heddle::vulkan {
 
 /// Where they are kept; empty if they are not.

@@ -53,7 +53,7 @@ struct Step {
     const Kernel* kernel;  ///< of a single node, or of the first product
     std::variant<const Tensor*, ScaledNorm, ColumnGroup, RopeStore> work;
 
-    /// In the order of the graph.
+    /// Those that make the column first, then products, then what is made of them.
     StepNodes nodes() const;
 
     /// Those whose results are written.

@@ -2,8 +2,9 @@
 // through addresses, so there are no descriptors and no limit to the size of a tensor.
 //
 // A shader may not loop more than 65,535 times in one invocation, all loops together (lavapipe goes on
-// without the rest, and says nothing), rely on subgroups of more than 4 lanes, have workgroups that are
-// not one-dimensional or no multiple of a subgroup, or more than 32 KiB of shared memory.
+// without the rest, and says nothing), or have workgroups that are not one-dimensional or no multiple of
+// a subgroup. It may not rely on subgroups of more than 4 lanes, or have more than 32 KiB of shared
+// memory, unless its kernel asks the device for them.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference2 : require
 #extension GL_EXT_shader_16bit_storage : require
