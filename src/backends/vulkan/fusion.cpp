@@ -240,6 +240,8 @@ private:
 
 }  // namespace
 
-void fuse(std::vector<Step>& steps, const Graph& graph) { Fuser(steps, graph).run(); }
+void fuse(std::vector<Step>& steps, const Graph& graph) {
+    if (graph.use_counts != nullptr) Fuser(steps, graph).run();
+}
 
 }  // namespace heddle::vulkan

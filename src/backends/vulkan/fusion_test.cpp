@@ -144,6 +144,15 @@ TEST(VulkanFusion, LeavesResultsThatAreWanted) {
     for (const Step& step : plan->steps) EXPECT_NE(step.single(), nullptr) << step.name();
 }
 
+TEST(VulkanFusion, LeavesNodesWhoseUsesAreNotCounted) {
+    Block block(true);
+    if (!block.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
+    block.graph->use_counts = nullptr;
+    const auto plan = Plan::make(block.bench.device().site(), *block.graph);
+    ASSERT_TRUE(plan);
+    for (const Step& step : plan->steps) EXPECT_NE(step.single(), nullptr) << step.name();
+}
+
 TEST(VulkanFusion, ReportsAnIndexOutsideOfTheCacheAsTheStoreDoes) {
     for (const bool is_fusing : {false, true}) {
         Block block(is_fusing);
