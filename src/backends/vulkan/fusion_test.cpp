@@ -121,16 +121,53 @@ TEST(VulkanFusion, GivesWhatNodesGiveOneByOne) {
     }
 }
 
+using Names = std::vector<std::string>;
+
+/// Of the steps of a graph whose tensors have memory; none if there is no plan for it.
+Names steps_of(Bench& bench, ggml_cgraph& graph) {
+    const auto plan = Plan::make(bench.device().site(), graph);
+    Names names;
+    if (!plan) return names;
+    for (const Step& step : plan->steps) names.emplace_back(step.name());
+    return names;
+}
+
 TEST(VulkanFusion, LeavesOneStepForEachGroup) {
     Block block(true);
     if (!block.bench.is_there()) GTEST_SKIP() << "there is no Vulkan driver for the CPU";
-    const auto plan = Plan::make(block.bench.device().site(), *block.graph);
-    ASSERT_TRUE(plan);
-    std::vector<std::string> names;
-    for (const Step& step : plan->steps) names.emplace_back(step.name());
-    EXPECT_EQ(names, (std::vector<std::string>{"gemv_int8", "rope", "rope and set_rows",
-                                               "gemv_int8", "gemv_int8", "gemv_int8", "gemv_int8",
-                                               "gemv_int8", "glu"}));
+    EXPECT_EQ(steps_of(block.bench, *block.graph),
+              (Names{"gemv_int8", "rope", "rope and set_rows", "gemv_int8", "gemv_int8",
+                     "gemv_int8", "gemv_int8", "gemv_int8", "glu"}));
+}
+
+TEST(VulkanFusion, LeavesASumInThePlaceOfTheColumn) {
+    HEDDLE_BENCH(bench, options(true));
+    ggml_context* c = bench.context();
+    ggml_tensor *x = bench.vector(128), *other = bench.vector(128);
+    ggml_tensor* weights = ggml_new_tensor_2d(c, GGML_TYPE_Q4_0, 128, 128);
+    ggml_cgraph* on_column = bench.graph(ggml_add_inplace(c, x, ggml_mul_mat(c, weights, x)));
+    ggml_cgraph* on_other = bench.graph(ggml_add_inplace(c, other, ggml_mul_mat(c, weights, x)));
+    ASSERT_TRUE(bench.allocate());
+    EXPECT_EQ(steps_of(bench, *on_column), (Names{"gemv_int8", "add"}));
+    EXPECT_EQ(steps_of(bench, *on_other), (Names{"gemv_int8"}));
+}
+
+TEST(VulkanFusion, MovesNoProductPastAUseOfItsMemory) {
+    HEDDLE_BENCH(bench, options(true));
+    ggml_context* c = bench.context();
+    ggml_tensor* norm = ggml_rms_norm(c, bench.vector(128), 1e-5f);
+    ggml_tensor* column = ggml_mul(c, norm, bench.vector(128));
+    const auto product = [&] {
+        return ggml_mul_mat(c, ggml_new_tensor_2d(c, GGML_TYPE_Q4_0, 128, 64), column);
+    };
+    ggml_tensor *first = product(), *second = product();
+    ggml_cgraph* graph = bench.graph(ggml_sqr(c, first));
+    ggml_build_forward_expand(graph, second);
+    ASSERT_TRUE(bench.allocate());
+    EXPECT_EQ(steps_of(bench, *graph), (Names{"gemv_int8", "sqr"}));
+    second->data = first->data;  // which a planner may choose: the first one is not read later
+    EXPECT_EQ(steps_of(bench, *graph),
+              (Names{"rms_norm_f32 and mul", "gemv_int8", "sqr", "gemv_int8"}));
 }
 
 TEST(VulkanFusion, LeavesResultsThatAreWanted) {
