@@ -1,5 +1,6 @@
 #include "backends/cuda/passed_columns.hpp"
 
+#include "backends/cuda/fusion.hpp"
 #include "backends/cuda/kernels/attention/attention.hpp"
 
 namespace heddle::cuda {
@@ -26,6 +27,14 @@ bool takes(const ColumnGroup& group, const Tensor& result) {
            result.type == GGML_TYPE_F32 && is_passed_to(group.products[0]->src[0]->type);
 }
 
+/// Whether the step can multiply its result with the weights of the group's norm, if there is one:
+/// attention and gates do not, and weights that it writes itself are not there yet.
+bool can_weigh(const Step& step, const Tensor& result, const ColumnGroup& group) {
+    if (group.norm == nullptr) return true;
+    const auto* const maker = std::get_if<ColumnGroup>(&step.work);
+    return maker != nullptr && maker->gate == nullptr && !overlap(result, group.norm_weights());
+}
+
 }  // namespace
 
 void pass_columns(std::vector<Step>& steps) {
@@ -41,6 +50,7 @@ void pass_columns(std::vector<Step>& steps) {
         }
         const Tensor* const result = passed_result(steps[i - 1]);
         if (result == nullptr || !takes(*group, *result)) continue;
+        if (!can_weigh(steps[i - 1], *result, *group)) continue;
         is_odd = !is_odd;  // the step before may read the other one
         steps[i - 1].leaves = {is_odd ? 1 : 0,
                                group->norm != nullptr ? &group->norm_weights() : nullptr};

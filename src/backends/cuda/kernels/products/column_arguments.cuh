@@ -63,7 +63,8 @@ struct ColumnArguments {
     PassedColumn taken;        ///< x times the weights of the norm, if it is there already:
     int taken_depth;           ///< so many elements, a multiple of 256
     PassedColumn left;         ///< where the result goes besides,
-    const float* left_weight;  ///< times the weights of the norm that follows; null: none does
+    const float* left_weight;  ///< times the weights of the norm that follows; null, as of a gate:
+                               ///< none does
     const float* norm_weight;  ///< of RMS_NORM, which x goes through first; null: it does not
     float eps;
     bool is_gated;     ///< the result, of matrix 0, is the gated unit of rows of matrices 0 and 1

@@ -66,8 +66,9 @@ inline void deal_pairs(ColumnArguments& a, const DeviceFacts& device) {
     const bool leaves = a.left.codes != nullptr;
     const int blocks = leaves ? device.multiprocessors : std::min(device.multiprocessors, pairs);
     a.unit = !leaves ? 1 : a.is_gated ? kPassedUnit : kPassedUnit / 2;
-    const bool is_whole = !leaves || a.left_weight != nullptr || !a.is_gated;
-    a.rest_first = is_whole ? pairs : static_cast<int>(passed_units(pairs, device)) * kPassedUnit;
+    a.rest_first = !leaves || !a.is_gated
+                       ? pairs
+                       : static_cast<int>(passed_units(pairs, device)) * kPassedUnit;
     const int units = a.rest_first / a.unit, rest = pairs - a.rest_first;
     a.share = units / blocks, a.longer = units % blocks;
     a.rest_share = rest / blocks, a.rest_longer = rest % blocks;
