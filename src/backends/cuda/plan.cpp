@@ -155,7 +155,11 @@ const char* Step::name() const {
     return std::visit(Overloaded{[](const SingleNode& one) { return one.kernel->name; },
                                  [](const ColumnGroup&) { return "gemv_column"; },
                                  [](const RopeStoreGroup&) { return "rope_store"; },
-                                 [](const ProductGroup&) { return "product_group"; }},
+                                 [](const ProductGroup& group) {
+                                     // What reads its products is part of no key: see `add_to`.
+                                     return group.gated != nullptr ? "product_group_gated"
+                                                                   : "product_group";
+                                 }},
                       work);
 }
 
