@@ -307,9 +307,8 @@ private:
     bool add_end(const RopeStore& member, ColumnGroup& group) const {
         const int i = product_of(member, group);
         if (i < 0) return false;
-        const auto number = static_cast<std::size_t>(i);
-        if (!end_objection(*group.products[number], member, device_).empty()) return false;
-        group.ends[number] = member;
+        if (!end_objection(group, i, member, device_).empty()) return false;
+        group.ends[static_cast<std::size_t>(i)] = member;
         return true;
     }
 

@@ -66,7 +66,7 @@ void run(const ColumnGroup& group, const std::vector<Expected>& expected, double
         if (const auto reason = column_objection(*group.products[number], device); !reason.empty())
             return fail(std::string(reason));
         if (!group.has_end(i)) continue;
-        const auto reason = end_objection(*group.products[number], group.ends[number], device);
+        const auto reason = end_objection(group, i, group.ends[number], device);
         if (!reason.empty()) return fail(std::string(reason));
     }
     Launch launch{.stream = nullptr, .scratch = nullptr, .device = device};

@@ -98,13 +98,14 @@ std::string_view column_objection(const Tensor& product, const DeviceFacts& devi
     return known ? reason : "no dot product for this type";
 }
 
-std::string_view end_objection(const Tensor& product, const RopeStore& end,
+std::string_view end_objection(const ColumnGroup& group, int i, const RopeStore& end,
                                const DeviceFacts& device) {
-    const std::int64_t rows = product.ne[0];
+    std::int64_t pairs = 0;
+    for (int k = 0; k < group.count; ++k)
+        pairs += (group.products[static_cast<std::size_t>(k)]->ne[0] + 1) / 2;
     // Angles of all pairs of a block are taken at once.
-    if (rows >
-        2 * std::int64_t{device.multiprocessors} * (ColumnExtras::kPairs - 2) / kMostMatrices)
-        return "too many rows";
+    if (pairs > std::int64_t{device.multiprocessors} * ColumnExtras::kPairs) return "too many rows";
+    const std::int64_t rows = group.products[static_cast<std::size_t>(i)]->ne[0];
     const Tensor& result = end.result();
     if (!is_float(result) || result.nb[0] != size_of(result.type)) return "not dense floats";
     if (end.rope != nullptr) {

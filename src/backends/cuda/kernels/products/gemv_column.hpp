@@ -42,8 +42,8 @@ struct ColumnGroup {
 /// Why a product, which has its memory, is not one for such a group; empty if it is.
 std::string_view column_objection(const Tensor& product, const DeviceFacts& device);
 
-/// Why what follows a product cannot be computed with it; empty if it can.
-std::string_view end_objection(const Tensor& product, const RopeStore& end,
+/// Why what follows product `i` of a group cannot be computed with it; empty if it can.
+std::string_view end_objection(const ColumnGroup& group, int i, const RopeStore& end,
                                const DeviceFacts& device);
 
 /// Whether products with weights of this type can take a column that the launch before has coded.
