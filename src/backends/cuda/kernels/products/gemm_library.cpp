@@ -248,7 +248,7 @@ void launch_library(const Tensor& node, const Launch& launch) {
 
 bool can_group_by_library(const Tensor& product) {
     const Tensor& a = *product.src[0];
-    return !is_f32(product) && a.ne[2] == 1 && a.ne[3] == 1 && is_aligned(a);
+    return !is_f32(product) && a.ne[2] == 1 && a.ne[3] == 1 && is_aligned(a) && is_aligned(product);
 }
 
 bool launch_library_products(std::span<const Tensor* const> nodes, const TileSource& source,
