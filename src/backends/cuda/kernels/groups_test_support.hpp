@@ -168,4 +168,7 @@ inline const DeviceFacts& device_facts() {
 void run_passed(Type type, std::int64_t depth, std::int64_t width, std::int64_t inner,
                 double limit);
 
+/// Attention of one query, so many heads of which share keys, that leaves its result coded.
+void run_passed_attention(std::int64_t group_heads);
+
 }  // namespace heddle::cuda

@@ -1,8 +1,10 @@
 // Launches that leave their results coded for each other, against their definitions in double
 // precision: a part of groups_test.cpp.
 
+#include "backends/cuda/kernels/attention/attention.hpp"
 #include "backends/cuda/kernels/groups_test_support.hpp"
 #include "backends/cuda/kernels/products/gemv_column.hpp"
+#include "ops/flash_attn.hpp"
 #include "ops/glu.hpp"
 #include "ops/norm.hpp"
 
@@ -101,6 +103,54 @@ void run_passed(Type type, std::int64_t depth, std::int64_t width, std::int64_t 
         if (!(error <= (i == 1 ? 4 : 1) * limit))
             fail("result " + std::to_string(i) + " NMSE " + std::to_string(error));
     }
+}
+
+void run_passed_attention(std::int64_t group_heads) {
+    constexpr std::int64_t kSize = 128, kKeys = 1024, kKeyHeads = 4;
+    const std::int64_t heads = kKeyHeads * group_heads, width = heads * kSize;
+    Workshop shop;
+    std::vector<float> numbers, w;
+    const auto matrices = [](Tensor& t, std::int64_t rows, std::int64_t count) {
+        t.ne[1] = rows, t.ne[2] = count;
+        t.nb[2] = t.nb[1] * static_cast<std::size_t>(rows);
+    };
+    Tensor &q = shop.random(GGML_TYPE_F32, kSize, heads, numbers),
+           &k = shop.random(GGML_TYPE_F16, kSize, kKeys * kKeyHeads, numbers),
+           &v = shop.random(GGML_TYPE_F16, kSize, kKeys * kKeyHeads, numbers);
+    matrices(q, 1, heads), matrices(k, kKeys, kKeyHeads), matrices(v, kKeys, kKeyHeads);
+    Tensor& attention =
+        shop.node(GGML_OP_FLASH_ATTN_EXT, GGML_TYPE_F32, {&q, &k, &v}, kSize, heads);
+    set_params_of(attention, ops::FlashAttnExt::Params{0.1F, 0, 0, GGML_PREC_DEFAULT});
+    Tensor& column = shop.tensor(GGML_TYPE_F32, width);
+    column.data = attention.data;
+    Tensor& y = shop.node(GGML_OP_MUL_MAT, GGML_TYPE_F32,
+                          {&shop.random(GGML_TYPE_Q8_0, width, 64, w), &column}, 64);
+
+    const auto room = [&](std::size_t bytes) {
+        void* const data = shop.tensor(GGML_TYPE_I8, static_cast<std::int64_t>(bytes)).data;
+        check(cudaMemset(data, 0, bytes), "room");
+        return static_cast<std::byte*>(data);
+    };
+    const DeviceFacts& device = device_facts();
+    Launch launch{.stream = nullptr,
+                  .scratch = room(kAttentionToken.scratch(attention, device) + 256),
+                  .device = device,
+                  .tickets = reinterpret_cast<unsigned*>(room(kTickets * sizeof(unsigned)))};
+    launch.left = PassedColumn::in(room(PassedColumn::kRoom), 0);
+    kAttentionToken.launch(attention, launch);
+    launch.taken = launch.left, launch.left = {};
+    launch_columns({.products = {&y}, .count = 1}, launch);
+    check(cudaDeviceSynchronize(), "attention that is passed on");
+
+    ++g_cases;
+    const std::vector<float> weighed = read(attention);
+    const double error =
+        relative_error(product(w, Doubles(weighed.begin(), weighed.end())), read(y));
+    // Numbers lose 1.5e-5 of their squares to eight bits.
+    if (can_pass(attention, kAttentionToken) && error <= 1e-4) return;
+    ++g_failures;
+    std::printf("FAILED attention passed on, %d heads share keys: NMSE %g\n",
+                static_cast<int>(group_heads), error);
 }
 
 }  // namespace heddle::cuda

@@ -100,10 +100,11 @@ __device__ inline void merge_group(const AttentionArguments& a, const AttentionT
                 sum.z += values[s].z * weight, sum.w += values[s].w * weight;
             }
         }
+        // Whole warps where there are codes: see `can_pass`.
+        if (base + static_cast<int>(threadIdx.x) >= quads) continue;
         if (a.codes != nullptr)
             pass_four(sum, a.heads * a.value_size,
                       static_cast<int>(number) * a.value_size + 4 * where.remainder, a.codes);
-        if (base + static_cast<int>(threadIdx.x) >= quads) continue;
         float* const to = a.y + number * a.value_size + 4 * where.remainder;
         to[0] = sum.x, to[1] = sum.y, to[2] = sum.z, to[3] = sum.w;
     }
