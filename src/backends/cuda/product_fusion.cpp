@@ -113,6 +113,7 @@ private:
         auto* const before =
             begin == 0 ? nullptr : std::get_if<ProductGroup>(&steps_[begin - 1].work);
         if (before == nullptr || before->count != 2 || before->gated != nullptr) return false;
+        if (before->is_ready) return false;  // its own activations may lie in the GLU's memory
         const Tensor &glu = *group.glu, &next = *group.products[0];
         const Tensor &a = *before->products[0], &b = *before->products[1];
         const bool is_of_both =
