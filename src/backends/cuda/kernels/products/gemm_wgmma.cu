@@ -190,18 +190,8 @@ bool launch_one_type(std::span<const Tensor* const> nodes, const TiledActivation
 
 /// Whether the driver describes the weights: nothing else can read activations in tiles.
 bool can_be_described(const Tensor& w) {
-    const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
     CUtensorMap map;
-    return make_tensor_map({.data = w.data,
-                            .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
-                            .rows = w.ne[1],
-                            .matrices = w.ne[2],
-                            .row_stride = stride(1),
-                            .matrix_stride = stride(2),
-                            .sequence_stride = stride(3),
-                            .box_units = 8,
-                            .box_rows = 8},
-                           map);
+    return make_tensor_map(raw_rows(w, 8, 8), map);
 }
 
 GatedActivations gated_layout(const Tensor& glu, const Tensor& next) {

@@ -22,21 +22,25 @@ struct WgmmaStages {
     static_assert(kRaw >= 2 && Tile::kShared <= kShared);
 };
 
-/// Boxes of raw rows for the copy engine.
+/// Raw rows for the copy engine.
+inline TensorShape raw_rows(const Tensor& w, unsigned box_units, unsigned box_rows) {
+    const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
+    return {.data = w.data,
+            .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
+            .rows = w.ne[1],
+            .matrices = w.ne[2],
+            .row_stride = stride(1),
+            .matrix_stride = stride(2),
+            .sequence_stride = stride(3),
+            .box_units = box_units,
+            .box_rows = box_rows};
+}
+
 template <class T>
 bool describe_weights(const Tensor& w, CUtensorMap& map) {
-    const auto stride = [&](int d) { return static_cast<std::int64_t>(w.nb[d]); };
-    return make_tensor_map({.data = w.data,
-                            .units = static_cast<std::int64_t>(row_size(w.type, w.ne[0])) / 2,
-                            .rows = w.ne[1],
-                            .matrices = w.ne[2],
-                            .row_stride = stride(1),
-                            .matrix_stride = stride(2),
-                            .sequence_stride = stride(3),
-                            .box_units = T::kPitch / 2,
-                            .box_rows = T::kResultRows,
-                            .is_swizzled = T::kIsOperand},
-                           map);
+    TensorShape shape = raw_rows(w, T::kPitch / 2, T::kResultRows);
+    shape.is_swizzled = T::kIsOperand;
+    return make_tensor_map(shape, map);
 }
 
 /// A block's share of the columns of a step.

@@ -1,12 +1,12 @@
 #include "backends/cuda/formats/dot_operand.cuh"
 #include "backends/cuda/kernels/products/half_activations.hpp"
 #include "backends/cuda/kernels/products/operands.cuh"
+#include "backends/cuda/kernels/products/tile_words.cuh"
 
 namespace heddle::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr float kComfortable = 16384;  ///< a column below this keeps its scale
 
 __device__ float largest_of_block(float value) {
     __shared__ float of_warp[kThreads / 32];
@@ -45,12 +45,9 @@ __global__ void __launch_bounds__(kThreads)
             float largest = 0;
             for (std::int64_t k = threadIdx.x; k < depth; k += kThreads)
                 largest = fmaxf(largest, fabsf(b.load(row, k)));
-            largest = largest_of_block(largest);
-            if (largest > kComfortable && !isinf(largest)) {
-                const int exponent = ilogbf(largest) - 13;
-                scale = exp2f(static_cast<float>(-exponent));
-                factor = exp2f(static_cast<float>(exponent));
-            }
+            const int exponent = exponent_for(largest_of_block(largest));
+            scale = exp2f(static_cast<float>(-exponent));
+            factor = exp2f(static_cast<float>(exponent));
         }
         for (std::int64_t k = threadIdx.x; k < padded; k += kThreads) {
             float x = k < depth ? b.load(row, k) : 0.0f;
