@@ -19,18 +19,17 @@ public:
         : a_(a), shared_(shared), barriers_(barriers) {}
 
     __device__ __forceinline__ void run() {
-        const int first = blockIdx.x / T::kCluster, stride = gridDim.x / T::kCluster;
         // No kernel before this one writes weights: the first come while activations are made.
         int early = 0;
         if (a_.expert_tiles == nullptr) {
-            const WgmmaPlace place = place_of(first);
+            const WgmmaPlace place = place_of(blockIdx.x);
             const int begin = place.first_chunk * 4, units = place.chunks * 4 / T::kSteps;
             for (; early < min(T::kRawStages, units); ++early)
                 copy_weights(place, begin + early * T::kSteps);
         }
         chain_wait();
-        const int tiles = a_.tiles() / T::kCluster;
-        for (int number = first; number < tiles; number += stride) {
+        const int tiles = a_.tiles();
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const WgmmaPlace place = place_of(number);
             const int begin = place.first_chunk * 4, end = begin + place.chunks * 4;
             for (int step = begin; step < end; ++step) {
@@ -41,9 +40,8 @@ public:
     }
 
 private:
-    __device__ static int rank() { return static_cast<int>(blockIdx.x % T::kCluster); }
     __device__ WgmmaPlace place_of(int number) const {
-        return {a_, number, rank(), T::kCluster, T::kResultRows, T::kColumns};
+        return {a_, number, T::kResultRows, T::kColumns};
     }
 
     /// Of a step and those that share its stage.
@@ -62,13 +60,7 @@ private:
     __device__ __forceinline__ void copy_activations(std::int64_t row) {
         std::uint64_t* const full = barriers_.acts.fill(acts_, T::kActBytes);
         std::uint8_t* const to = shared_ + T::kActsAt + acts_.stage * T::kActBytes;
-        if constexpr (T::kCluster == 1) {
-            bulk_copy(to, a_.acts + row * T::kStep, T::kActBytes, full);
-        } else {
-            const int first = rank() * (T::kColumns / T::kCluster);
-            tensor_copy_to_all(to + first * 128, &a_.act_rows, {0, static_cast<int>(row) + first},
-                               full, (1u << T::kCluster) - 1);
-        }
+        bulk_copy(to, a_.acts + row * T::kStep, T::kActBytes, full);
         acts_.advance();
     }
 
@@ -89,11 +81,9 @@ public:
 
     __device__ __forceinline__ void run() {
         chain_wait();
-        const auto rank = static_cast<int>(blockIdx.x % T::kCluster);
-        const int tiles = a_.tiles() / T::kCluster;
-        for (int number = blockIdx.x / T::kCluster; number < tiles;
-             number += gridDim.x / T::kCluster) {
-            const WgmmaPlace place(a_, number, rank, T::kCluster, T::kResultRows, T::kColumns);
+        const int tiles = a_.tiles();
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const WgmmaPlace place(a_, number, T::kResultRows, T::kColumns);
 #pragma unroll
             for (float& sum : sums_) sum = 0;
             multiply(place.first_chunk, place.first_chunk + place.chunks);
@@ -139,7 +129,7 @@ private:
     /// Waits for the products before those that were committed last; their activations are free.
     __device__ __forceinline__ void finish_previous(bool is_first) {
         wgmma_wait<1>();
-        if (!is_first) release_in_all<T::kCluster>(barriers_.acts, previous_);
+        if (!is_first) barriers_.acts.release(previous_);
         previous_ = acts_.stage;
         acts_.advance();
     }
@@ -147,7 +137,7 @@ private:
     __device__ __forceinline__ void finish_all() {
         wgmma_wait<0>();
         wgmma_settle(sums_);
-        release_in_all<T::kCluster>(barriers_.acts, previous_);
+        barriers_.acts.release(previous_);
     }
 
     /// Fragments of weights that are operands as they are, in rows of 128 bytes.
@@ -334,11 +324,10 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
     auto& barriers = *reinterpret_cast<typename T::Barriers*>(shared + T::kBarriersAt);
     if (threadIdx.x == 0) {
         barriers.raw.init(4 * T::kGroups);
-        barriers.acts.init(4 * T::kGroups * T::kCluster);
+        barriers.acts.init(4 * T::kGroups);
         barrier_init_fence();
     }
     __syncthreads();
-    if constexpr (T::kCluster > 1) cluster_barrier();  // their barriers are there
     if (threadIdx.x < 128) {
         if constexpr (T::kGroups > 1) give_registers<T::kProducerRegisters>();
         if (threadIdx.x == 0) WgmmaProducer<T>(a, shared, barriers).run();
@@ -347,7 +336,6 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks)
         if constexpr (T::kGroups > 1) take_registers<T::kRegisters>();
         WgmmaGroup<T>(a, shared, barriers).run();
     }
-    if constexpr (T::kCluster > 1) cluster_barrier();  // others may still use this block's memory
 #endif
 }
 

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <array>
-
 #include "backends/cuda/kernels/products/gemm_wgmma.cuh"
 #include "backends/cuda/kernels/products/gemm_wgmma.hpp"
 
 namespace heddle::cuda {
 
 /// As many stages as fit beside each other, few columns with more of them.
-template <class F, int kColumns, bool kIsGated = false, int kCluster = 1>
+template <class F, int kColumns, bool kIsGated = false>
 struct WgmmaStages {
     static constexpr int kGroups = 2, kActs = kColumns >= 96 ? 5 : 6;
     static constexpr int kResult = kColumns == 128 ? 64 : kColumns == 96 ? 48 : kColumns;
@@ -18,7 +16,7 @@ struct WgmmaStages {
         (kShared - (Probe::kShared - Probe::kRawBytes) - 256) / Probe::kRawBytes;
     static constexpr int kMostRaw = Probe::kIsOperand ? kActs : 4;
     static constexpr int kRaw = kRoom < kMostRaw ? kRoom : kMostRaw;
-    using Tile = WgmmaTile<F, kColumns, kGroups, kRaw, kActs, kResult, kIsGated, kCluster>;
+    using Tile = WgmmaTile<F, kColumns, kGroups, kRaw, kActs, kResult, kIsGated>;
     static_assert(kRaw >= 2 && Tile::kShared <= kShared);
 };
 
@@ -43,21 +41,6 @@ bool describe_weights(const Tensor& w, CUtensorMap& map) {
     return make_tensor_map(shape, map);
 }
 
-/// A block's share of the columns of a step.
-template <class T>
-bool describe_activations(const WgmmaArguments& a, CUtensorMap& map) {
-    const std::int64_t rows = a.padded_columns * a.chunks * 4;
-    return make_tensor_map({.data = a.acts,
-                            .units = T::kStep,
-                            .rows = rows,
-                            .row_stride = 2 * T::kStep,
-                            .matrix_stride = 2 * T::kStep * rows,
-                            .sequence_stride = 2 * T::kStep * rows,
-                            .box_units = T::kStep,
-                            .box_rows = T::kColumns / T::kCluster},
-                           map);
-}
-
 template <class T>
 void start_wgmma(const WgmmaArguments& a, const Launch& launch) {
     cudaFuncSetAttribute(gemm_wgmma<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared);
@@ -65,18 +48,16 @@ void start_wgmma(const WgmmaArguments& a, const Launch& launch) {
     const std::int64_t most = std::int64_t{T::kBlocks} * launch.device.multiprocessors;
     const bool is_grouped = a.expert_tiles != nullptr;  // how many tiles, the device knows
     const auto blocks = static_cast<unsigned>(is_grouped || tiles > most ? most : tiles);
-    std::array<cudaLaunchAttribute, 2> attributes{};
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim = {T::kCluster, 1, 1};
-    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config{};
-    config.gridDim = dim3(blocks / T::kCluster * T::kCluster);
+    config.gridDim = dim3(blocks);
     config.blockDim = dim3(T::kThreads);
     config.dynamicSmemBytes = T::kShared;
     config.stream = launch.stream;
-    config.attrs = attributes.data();
-    config.numAttrs = launch.is_chained ? 2 : 1;
+    config.attrs = &overlap;
+    config.numAttrs = launch.is_chained ? 1 : 0;
     cudaLaunchKernelEx(&config, gemm_wgmma<T>, a);
 }
 
@@ -96,10 +77,8 @@ bool launch_wgmma_tile(WgmmaArguments& a, std::span<const Tensor* const> nodes,
             a.row_tiles += static_cast<int>((product.rows + T::kResultRows - 1) / T::kResultRows);
         if (!describe_weights<T>(*node->src[0], product.weights)) return false;
     }
-    constexpr int kTogether = T::kIsGated ? 4 : T::kCluster;  // units are zeros to whole chunks
-    a.row_tiles = (a.row_tiles + kTogether - 1) / kTogether * kTogether;
+    if (T::kIsGated) a.row_tiles = (a.row_tiles + 3) / 4 * 4;  // units are zeros to whole chunks
     a.column_tiles = (a.columns + T::kColumns - 1) / T::kColumns;
-    if (T::kCluster > 1 && !describe_activations<T>(a, a.act_rows)) return false;
     start_wgmma<T>(a, launch);
     return true;
 }

@@ -3,10 +3,10 @@
 #include <type_traits>
 
 #include "backends/cuda/kernels/chain.cuh"
-#include "backends/cuda/kernels/cluster.cuh"
 #include "backends/cuda/kernels/products/expert_tiles.hpp"
 #include "backends/cuda/kernels/products/gated_result.cuh"
 #include "backends/cuda/kernels/products/weight_fragments.cuh"
+#include "backends/cuda/kernels/ring.cuh"
 #include "backends/cuda/kernels/tensor_map.hpp"
 
 /// What `gemm_wgmma` is given, and how a block's work is laid out.
@@ -28,7 +28,6 @@ struct WgmmaArguments {
     WgmmaProduct products[kMost];
     int count;
     const std::uint16_t* acts;
-    CUtensorMap act_rows;         ///< of 64 elements, for clusters
     const float* factors;         ///< of each column
     std::int64_t padded_columns;  ///< of the activations
     int columns, chunks;          ///< chunks: of 256 elements of depth
@@ -56,7 +55,7 @@ constexpr int wgmma_blocks(int columns) { return columns <= 32 ? 2 : 1; }
 
 /// How a block's warp groups share its tile, and the depth of its rings.
 template <class F, int kColumns_, int kGroups_, int kRawStages_, int kActStages_,
-          int kResultColumns_ = kColumns_, bool kIsGated_ = false, int kCluster_ = 1>
+          int kResultColumns_ = kColumns_, bool kIsGated_ = false>
 struct WgmmaTile {
     using Source = F;
     static constexpr bool kIsBf16 = std::is_same_v<F, Format<GGML_TYPE_BF16>>;
@@ -80,9 +79,6 @@ struct WgmmaTile {
     /// On a multiprocessor. Few columns are little work for tensor cores: what takes time is
     /// unpacking weights, which one block's warps do not fill the multiprocessor with.
     static constexpr int kBlocks = wgmma_blocks(kColumns);
-    /// Blocks that have the same columns of neighbouring rows: each gets a part of the activations
-    /// for all of them, so that not all multiprocessors ask L2 for the same bytes.
-    static constexpr int kCluster = kBlocks == 1 ? kCluster_ : 1;
     static constexpr int kRegisters = kBlocks == 2 ? 96 : kGroups == 3 ? 160 : 232;
     static constexpr int kProducerRegisters = kGroups == 3 ? 32 : 40;
 
@@ -107,15 +103,12 @@ struct WgmmaPlace {
     int product = 0, matrix = 0, row, column, end;  ///< columns
     int part = 0, first_chunk = 0, chunks;
 
-    /// `rank`: of a block in its cluster, which has the tiles below each other.
-    __device__ WgmmaPlace(const WgmmaArguments& a, int number, int rank, int cluster, int rows,
-                          int columns)
+    __device__ WgmmaPlace(const WgmmaArguments& a, int number, int rows, int columns)
         : chunks(a.chunks) {
         if (a.expert_tiles != nullptr) {
-            const int row_groups = a.row_tiles / cluster;
-            const ExpertTile tile = a.expert_tiles[number / row_groups];
+            const ExpertTile tile = a.expert_tiles[number / a.row_tiles];
             matrix = tile.expert;
-            row = (number % row_groups * cluster + rank) * rows;
+            row = number % a.row_tiles * rows;
             column = tile.column;
             end = tile.end;
             return;
@@ -124,7 +117,7 @@ struct WgmmaPlace {
         number /= a.parts;
         first_chunk = part * a.part_chunks;
         chunks = min(a.part_chunks, a.chunks - first_chunk);
-        const int row_tile = number / a.column_tiles * cluster + rank;
+        const int row_tile = number / a.column_tiles;
         while (product + 1 < a.count && row_tile >= a.products[product + 1].first_tile) ++product;
         row = (row_tile - a.products[product].first_tile) * rows;
         column = number % a.column_tiles * columns;
