@@ -58,8 +58,11 @@ struct Step {
     template <class Key>
     void add_to(Key& key) const {
         const auto* one = std::get_if<SingleNode>(&work);
-        const void* const how = one != nullptr ? static_cast<const void*>(one->kernel) : name();
-        for (const Tensor* node : nodes()) key.add(how, *node);
+        const void* how = one != nullptr ? static_cast<const void*>(one->kernel) : name();
+        for (const Tensor* node : nodes()) {
+            key.add(how, *node);
+            how = nullptr;  // those behind the first: what a launch leaves out depends on its group
+        }
     }
 };
 
