@@ -27,15 +27,6 @@ std::string weight_of(std::int64_t layer, const char* name) {
     return "blk." + std::to_string(layer) + "." + name + ".weight";
 }
 
-Result<std::int64_t> layer_count(const std::string& path) {
-    const gguf_context_ptr file(
-        gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
-    if (file == nullptr) return failure(Errc::corrupt, path, ": ", heddle_last_error());
-    const std::int64_t key = gguf_find_key(file.get(), "llama.block_count");
-    if (key < 0) return failure(Errc::corrupt, "the file has no llama.block_count");
-    return std::int64_t{gguf_get_val_u32(file.get(), key)};
-}
-
 }  // namespace
 
 ClientModel::~ClientModel() {
@@ -51,8 +42,7 @@ Result<std::unique_ptr<ClientModel>> ClientModel::load(const std::string& path,
     std::unique_ptr<ClientModel> made(new ClientModel);
     const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) return failure(Errc::not_found, "there is no CPU device");
-    HEDDLE_TRY_ASSIGN(const std::int64_t layers, layer_count(path));
-    made->places_ = {device, options.accelerator, layers - std::min(options.accelerated, layers)};
+    made->places_ = {device, options.accelerator, options.accelerated};
     HEDDLE_TRY_ASSIGN(made->weights_, ClientWeights::load(path, made->places_, options.extras));
     made->cpu_.reset(ggml_backend_dev_init(device, nullptr));
     if (made->cpu_ == nullptr) return failure(Errc::device, heddle_last_error());
@@ -116,7 +106,8 @@ Result<> ClientModel::make_caches_of(ggml_backend_dev_t device) {
     ggml_context_ptr context(ggml_init(
         {.mem_size = count * ggml_tensor_overhead(), .mem_buffer = nullptr, .no_alloc = true}));
     for (std::int64_t i = 0; i < shape.layers; ++i) {
-        if (places_.of_layer(i) != device) continue;
+        const bool is_accelerated = places_.is_accelerated(i, shape.layers);
+        if (device != (is_accelerated ? places_.accelerator : places_.cpu)) continue;
         const auto cache = [&](const char* name) {
             return named(ggml_new_tensor_2d(context.get(), GGML_TYPE_F16, shape.kv_width(),
                                             options_.context),

@@ -49,18 +49,15 @@ struct ClientShape {
     std::int64_t kv_width() const { return head_width() * kv_heads; }
 };
 
-/// Which device has which layers.
+/// Which device has which layers. The output counts as the layer behind all others, what comes
+/// before the first one as layer -1.
 struct ClientPlaces {
     ggml_backend_dev_t cpu = nullptr;
     ggml_backend_dev_t accelerator = nullptr;  ///< none: the CPU has all
-    std::int64_t first =
-        0;  ///< the accelerator has layers from this one on; the output comes after all of them
+    std::int64_t accelerated = 0;  ///< so many layers, the last ones, are the accelerator's
 
-    bool is_accelerated(std::int64_t layer) const {
-        return accelerator != nullptr && layer >= first;
-    }
-    ggml_backend_dev_t of_layer(std::int64_t layer) const {
-        return is_accelerated(layer) ? accelerator : cpu;
+    bool is_accelerated(std::int64_t layer, std::int64_t layers) const {
+        return accelerator != nullptr && layer >= 0 && layer >= layers - accelerated;
     }
 };
 
@@ -107,10 +104,9 @@ public:
         int threads = 1;
         std::int64_t context = 0;
         std::int64_t batch = 512;
-        bool extras = true;  ///< see ClientWeights
-        ggml_backend_dev_t accelerator = nullptr;
-        std::int64_t accelerated =
-            0;                  ///< the last so many layers, and the output, are the accelerator's
+        bool extras = true;                        ///< see ClientWeights
+        ggml_backend_dev_t accelerator = nullptr;  ///< has the output; see ClientPlaces
+        std::int64_t accelerated = 0;
         bool rebuilds = false;  ///< the graph is built and allocated for every run
     };
     static Result<std::unique_ptr<ClientModel>> load(const std::string& path,

@@ -22,11 +22,11 @@ struct Memory {
     ggml_backend_buffer_type_t type;
 };
 
-/// Where a weight of a layer may lie, best first: memory of the accelerator; what the CPU offers
-/// for weights, then its own memory.
-std::vector<Memory> memory_list(const ClientPlaces& places, std::int64_t layer, bool extras) {
+/// Where a weight may lie, best first: memory of the accelerator; what the CPU offers for weights,
+/// then its own memory.
+std::vector<Memory> memory_list(const ClientPlaces& places, bool is_accelerated, bool extras) {
     std::vector<Memory> list;
-    if (places.is_accelerated(layer)) {
+    if (is_accelerated) {
         list.push_back({places.accelerator, ggml_backend_dev_buffer_type(places.accelerator)});
     }
     const auto get_extras =
@@ -168,7 +168,9 @@ void ClientWeights::choose_memory(const ClientPlaces& places, bool extras) {
 
 void ClientWeights::add(const ggml_tensor& described, const std::string& name,
                         const ClientPlaces& places, bool extras) {
-    const auto list = memory_list(places, layer_of(name, shape_.layers), extras);
+    const std::int64_t layers = shape_.layers;
+    const auto list =
+        memory_list(places, places.is_accelerated(layer_of(name, layers), layers), extras);
     const auto fits = std::ranges::find_if(
         list, [&](const Memory& memory) { return can_read(memory, described, op_of(name)); });
     const ggml_backend_buffer_type_t type = (fits != list.end() ? *fits : list.back()).type;
