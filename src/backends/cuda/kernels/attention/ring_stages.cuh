@@ -58,8 +58,8 @@ struct RingLayout {
     static constexpr int kStep = kWarps * kKeys;
     static constexpr int kMasksAt = kWarps * kStages * 2 * kTileBytes;
     static constexpr int kRingBytes = kMasksAt + kWarps * kStages * kMaskBytes;
-    static constexpr int kEntry =
-        kSize + 2;  ///< of a warp and row: sums, their weight, the largest logit
+    /// Of a warp and row: sums, their weight, the largest logit.
+    static constexpr int kEntry = kSize + 2;
     static constexpr int kEntryBytes = kWarps * kRows * kEntry * 4;
     static constexpr int kUsed = kRingBytes > kEntryBytes ? kRingBytes : kEntryBytes;
     static_assert(kUsed <= 226 * 1024);
