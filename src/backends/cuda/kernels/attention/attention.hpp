@@ -62,6 +62,11 @@ std::size_t partial_bytes(const AttentionArguments& a);
 
 std::int64_t attention_blocks(const AttentionArguments& a, int rows_per_tile);
 
+/// Whether blocks join their splits themselves.
+inline bool has_tickets(const AttentionArguments& a, const Launch& launch) {
+    return launch.tickets != nullptr && a.groups * a.sequences <= kTickets;
+}
+
 /// Whether one of these runs the node with at most one block on every multiprocessor.
 bool is_one_wave(const Tensor& node, const Kernel& kernel, const DeviceFacts& device);
 

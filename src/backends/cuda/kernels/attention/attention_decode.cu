@@ -314,11 +314,6 @@ std::size_t scratch(const Tensor& node, const DeviceFacts& device) {
     return partial_bytes(attention_arguments(node, kDecodeShare, device, nullptr));
 }
 
-/// Whether blocks join their splits themselves.
-bool has_tickets(const AttentionArguments& a, const Launch& launch) {
-    return launch.tickets != nullptr && a.groups * a.sequences <= kTickets;
-}
-
 template <class F, int kLanes, int kRows>
 void launch_block(const AttentionArguments& a, const Launch& launch) {
     using L = DecodeLayout<kLanes, kRows>;

@@ -10,11 +10,6 @@ inline bool are_heads_in_rows(const Tensor& t) {
     return t.type != GGML_TYPE_F16 && t.nb[2] < t.nb[1];
 }
 
-/// Whether blocks join their splits themselves.
-inline bool has_tickets(const AttentionArguments& a, const Launch& launch) {
-    return launch.tickets != nullptr && a.groups * a.sequences <= kTickets;
-}
-
 /// Launches the kernel for keys and values of a type. False if the copy engine cannot read them as
 /// they lie.
 template <ggml_type kType>

@@ -183,7 +183,7 @@ void launch_token(const Tensor& node, const Launch& launch) {
             return launch_unsplit(node, launch);
     AttentionArguments a = attention_arguments(node, kTokenShare, launch.device, launch.scratch);
     a.codes = launch.left.codes;
-    unsigned* const tickets = a.groups * a.sequences <= kTickets ? launch.tickets : nullptr;
+    unsigned* const tickets = has_tickets(a, launch) ? launch.tickets : nullptr;
     if (a.key_size <= 64 && a.value_size <= 64) {
         launch_size<64>(a, tickets, launch);
     } else {
