@@ -105,11 +105,13 @@ Result<Explanation> forecast(const ModelFile& file, const ExplainOptions& option
     explanation.joined = joined_names(setting.rooms, model->places());
     explanation.context = model->context();
     HEDDLE_TRY_ASSIGN(const auto largest, Generator::describe_largest(*model, setting.batch));
-    HEDDLE_TRY_ASSIGN(auto results, Generator::result_bytes(scheduler, largest.graph));
+    HEDDLE_TRY_ASSIGN(auto results, Generator::result_bytes(scheduler, largest));
     for (Demand& demand : explanation.demands) demand.compute = results[demand.device];
 
     HEDDLE_TRY_ASSIGN(const auto shown,
                       Generator::describe(*model, options.tokens, model->context()));
+    scheduler.reset();
+    HEDDLE_TRY(Generator::pin_norms(scheduler, shown.batch));
     detail::call([&] {
         ggml_backend_sched_split_graph(scheduler.c(), shown.graph.c());
         return 0;

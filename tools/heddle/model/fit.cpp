@@ -36,11 +36,12 @@ Result<> leave_out_useless(const ModelFile& file, Generator::Options& options) {
 
 }  // namespace
 
-Result<std::map<std::string, std::size_t>> Generator::result_bytes(const Scheduler& scheduler,
-                                                                   const Graph& graph) {
+Result<std::map<std::string, std::size_t>> Generator::result_bytes(Scheduler& scheduler,
+                                                                   const Prepared& prepared) {
+    HEDDLE_TRY(pin_norms(scheduler, prepared.batch));
     std::vector<std::size_t> sizes(scheduler.streams().size());
     detail::call([&] {
-        ggml_backend_sched_reserve_size(scheduler.c(), graph.c(), sizes.data());
+        ggml_backend_sched_reserve_size(scheduler.c(), prepared.graph.c(), sizes.data());
         return 0;
     });
     HEDDLE_TRY(detail::check_said(Errc::device));
@@ -73,10 +74,10 @@ Result<Generator::Options> Generator::fit(const ModelFile& file, const Options& 
                                                            .context = options.context,
                                                            .on_tensor = {},
                                                            .only_describe = true}));
-    HEDDLE_TRY_ASSIGN(const Scheduler scheduler, make_scheduler(*model, free));
+    HEDDLE_TRY_ASSIGN(Scheduler scheduler, make_scheduler(*model, free));
     HEDDLE_TRY_ASSIGN(const auto largest,
                       describe_largest(*model, options.batch, options.every_token));
-    HEDDLE_TRY_ASSIGN(auto bytes, result_bytes(scheduler, largest.graph));
+    HEDDLE_TRY_ASSIGN(auto bytes, result_bytes(scheduler, largest));
     for (Room& room : fitted.rooms) room.results = bytes[room.device.name()];
     return fitted;
 }

@@ -247,11 +247,22 @@ Result<Generator::Prepared> Generator::describe(const Llama& model, std::int64_t
     return Prepared{tokens, seen, std::move(context), graph, batch};
 }
 
+Result<> Generator::pin_norms(Scheduler& scheduler, const Llama::Batch& batch) {
+    for (const auto& [norm, weights] : batch.norms) {
+        const auto owner = owner_of(weights);
+        if (owner && !owner->is_cpu() && owner->supports(norm)) {
+            HEDDLE_TRY(scheduler.pin(norm, *owner));
+        }
+    }
+    return ok();
+}
+
 Result<> Generator::prepare(std::int64_t tokens, std::int64_t seen) {
     if (prepared_ && prepared_->tokens == tokens && prepared_->seen == seen) return ok();
     prepared_.reset();
     scheduler_->reset();
     HEDDLE_TRY_ASSIGN(Prepared prepared, describe(*model_, tokens, seen, wanted_.every_token));
+    HEDDLE_TRY(pin_norms(*scheduler_, prepared.batch));
     HEDDLE_TRY(scheduler_->allocate(prepared.graph));
     // The scheduler can do without a device, but not without the weights and caches it had.
     if (!scheduler_->left_out().empty()) {
@@ -270,6 +281,8 @@ Result<> Generator::reserve(std::int64_t end) {
     prepared_.reset();
     const auto tokens = std::min(static_cast<std::int64_t>(wanted_.batch), end);
     HEDDLE_TRY_ASSIGN(const Prepared largest, describe(*model_, tokens, seen, wanted_.every_token));
+    scheduler_->reset();
+    HEDDLE_TRY(pin_norms(*scheduler_, largest.batch));
     HEDDLE_TRY(scheduler_->allocate(largest.graph));
     reserved_ = seen;
     return ok();

@@ -58,9 +58,13 @@ public:
     static Result<Prepared> describe_largest(const Llama& model, std::size_t batch,
                                              bool every_token = false);
 
-    /// Bytes that results of `graph` need, by the name of the device whose memory they lie in.
-    static Result<std::map<std::string, std::size_t>> result_bytes(const Scheduler& scheduler,
-                                                                   const Graph& graph);
+    /// Has norms computed where their weights are. By the rules of the scheduler they would stay
+    /// with the layer before, and two tensors instead of one would go to the device of the next.
+    static Result<> pin_norms(Scheduler& scheduler, const Llama::Batch& batch);
+
+    /// Bytes that results need, by the name of the device whose memory they lie in.
+    static Result<std::map<std::string, std::size_t>> result_bytes(Scheduler& scheduler,
+                                                                   const Prepared& prepared);
 
     /// `options` with rooms that know what they cannot read and what results will need, less those
     /// that cannot multiply the weights of any layer.

@@ -1,5 +1,7 @@
 // Texts that are read in several parts, over several devices.
 
+#include "model/generator.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,6 @@
 #include <set>
 
 #include "heddle/sim.h"
-#include "model/generator.hpp"
 
 namespace heddle::tool {
 namespace {
@@ -96,6 +97,10 @@ TEST_F(PartsOfAText, AreOnSeveralDevicesAtTheSameTime) {
     const double together = time() - begin;
 
     EXPECT_EQ(logits, expected) << "to the bit";
+    const auto schedule = generator->scheduler().explain();
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_THAT(*schedule, testing::HasSubstr("in 5 splits on 5 devices, 16 copies"))
+        << "three inputs for each of four devices, and one value";
     std::printf("%.2f of the time one by one\n", together / one_by_one);
     EXPECT_LT(together, one_by_one / 2);
 }

@@ -56,6 +56,7 @@ Llama::Batch Llama::build(Context& context, std::int64_t tokens, std::int64_t se
         const std::string suffix = "_" + std::to_string(i);
         const auto norm = [&](const Tensor& weights, const std::string& whose) {
             const Tensor even = rms_norm(x, shape_.epsilon).named(whose + "_rms" + suffix);
+            batch.norms.emplace_back(even, weights);
             return (even * weights).named(whose + "_norm" + suffix);
         };
         x = x + attention(context, i, norm(layer.attention_norm, "attention"), batch, seen);

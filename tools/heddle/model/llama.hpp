@@ -83,6 +83,8 @@ public:
     struct Batch {
         Tensor tokens, positions, rows, mask;  ///< inputs
         Tensor logits;                         ///< of the last token, or of all
+        /// The first nodes of layers, with the weights that they are multiplied by.
+        std::vector<std::pair<Tensor, Tensor>> norms = {};
     };
 
     /// The graph for `tokens` tokens that see `seen` rows of the cache, in `context`. It has the
