@@ -157,17 +157,22 @@ std::string bus_address(const VkPhysicalDevicePCIBusInfoPropertiesEXT& bus) {
     return address.data();
 }
 
+struct QueueFamily {
+    std::uint32_t index, time_bits;
+};
+
 /// A family that computes, best without graphics: displays do not wait for such a queue.
-std::optional<std::uint32_t> compute_family(const InstanceApi& api, VkPhysicalDevice device) {
+std::optional<QueueFamily> compute_family(const InstanceApi& api, VkPhysicalDevice device) {
     std::uint32_t count = 0;
     api.GetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
     std::vector<VkQueueFamilyProperties> families(count);
     api.GetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
-    std::optional<std::uint32_t> any;
+    std::optional<QueueFamily> any;
     for (std::uint32_t i = 0; i < count; ++i) {
         if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
-        if ((families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) == 0) return i;
-        if (!any) any = i;
+        const QueueFamily family{i, families[i].timestampValidBits};
+        if ((families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) == 0) return family;
+        if (!any) any = family;
     }
     return any;
 }
@@ -196,7 +201,8 @@ Result<Candidate> describe(const std::shared_ptr<const Instance>& instance,
     if (answers.has_bus) board.id = bus_address(answers.bus);
     board.instance = instance;
     board.physical = physical;
-    board.queue_family = *family;
+    board.queue_family = family->index;
+    board.time_bits = family->time_bits;
     board.is_integrated = properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     board.has_budget = answers.has_budget;
     board.allocation_limit = answers.properties11.maxMemoryAllocationSize;

@@ -19,6 +19,7 @@ struct Board {
     std::shared_ptr<const Instance> instance;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     std::uint32_t queue_family = 0;
+    std::uint32_t time_bits = 0;  ///< of the queue's clock; 0: it has none
     bool is_integrated = false;
     bool has_budget = false;  ///< the driver says how much memory is left
     std::uint64_t buffer_limit = 0, allocation_limit = 0;
@@ -27,6 +28,9 @@ struct Board {
     VkPhysicalDeviceMemoryProperties memory{};
     DeviceFacts facts;
     Options options;
+
+    /// It is asked for, and the queue has a clock.
+    bool is_timing() const { return options.is_timing && time_bits > 0; }
 };
 
 /// The devices there are, and sentences about those that are left out.

@@ -103,6 +103,10 @@ void VulkanRegistration::announce(const std::vector<std::string>& left_out) cons
             plugin::log(GGML_LOG_LEVEL_WARN, text(board.name, ": ", board.description,
                                                   " is software: the CPU device is faster"));
         }
+        if (board.options.is_timing && !board.is_timing()) {
+            plugin::log(GGML_LOG_LEVEL_WARN, text(board.name, ": GGML_VK_PERF_LOGGER is set, but ",
+                                                  board.description, " has no clock for its work"));
+        }
     }
 }
 

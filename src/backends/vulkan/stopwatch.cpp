@@ -8,6 +8,10 @@
 
 namespace heddle::vulkan {
 
+std::uint64_t ticks_between(std::uint64_t first, std::uint64_t second, std::uint32_t bits) {
+    return (second - first) & ~std::uint64_t{0} >> (64 - bits);
+}
+
 Result<Stopwatch> Stopwatch::make(Gpu& gpu, std::uint32_t parts) {
     Stopwatch made(gpu, parts);
     VkQueryPoolCreateInfo info{};
@@ -40,7 +44,8 @@ Result<std::vector<double>> Stopwatch::microseconds() const {
     const double period = double{gpu_->board().properties.limits.timestampPeriod} / 1000;
     std::vector<double> times;
     for (std::size_t i = 1; i < ticks.size(); ++i) {
-        times.push_back(static_cast<double>(ticks[i] - ticks[i - 1]) * period);
+        const auto passed = ticks_between(ticks[i - 1], ticks[i], gpu_->board().time_bits);
+        times.push_back(static_cast<double>(passed) * period);
     }
     return times;
 }

@@ -7,10 +7,13 @@
 
 namespace heddle::vulkan {
 
+/// Ticks between two readings of a clock of so many bits, 1 to 64, which may have begun again once.
+std::uint64_t ticks_between(std::uint64_t first, std::uint64_t second, std::uint32_t bits);
+
 /// Times of the parts of one command buffer, as the device's clock has them.
 class Stopwatch {
 public:
-    /// For as many parts; a part begins where the one before it ends.
+    /// For as many parts; a part begins where the one before it ends. The queue has a clock.
     static Result<Stopwatch> make(Gpu& gpu, std::uint32_t parts);
     ~Stopwatch();
     Stopwatch(Stopwatch&& other) noexcept

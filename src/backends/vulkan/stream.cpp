@@ -172,7 +172,7 @@ Result<> VulkanStream::emit(const Recorder& recorder, std::uint64_t arguments,
 }
 
 Result<RecordedGraph*> VulkanStream::record_graph(const Plan& plan) {
-    const bool is_timing = site_.board().options.is_timing;
+    const bool is_timing = site_.board().is_timing();
     Recorder recorder(site_.board().facts, scratch_ ? scratch_->address() : 0);
     plan.record(recorder, is_timing);
     HEDDLE_TRY(gpu_->pipelines().prepare(keys_of(recorder)));

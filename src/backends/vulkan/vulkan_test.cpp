@@ -112,6 +112,24 @@ TEST(VulkanStopwatch, AddsUpWhatHasTheSameName) {
     EXPECT_NE(table.find("90 us in all"), std::string::npos) << table;
 }
 
+TEST(VulkanStopwatch, GoesOnWhereTheClockBeginsAgain) {
+    EXPECT_EQ(ticks_between(5, 12, 36), 7u);
+    EXPECT_EQ(ticks_between((std::uint64_t{1} << 36) - 2, 3, 36), 5u);
+    EXPECT_EQ(ticks_between(~std::uint64_t{0}, 1, 64), 2u);
+    // Bits above those that count may be anything.
+    EXPECT_EQ(ticks_between(0xf005, 0x300c, 12), 7u);
+}
+
+TEST(VulkanBoard, TakesTimesOnlyWhereThereIsAClock) {
+    Board board;
+    board.options.is_timing = true;
+    EXPECT_FALSE(board.is_timing());
+    board.time_bits = 36;
+    EXPECT_TRUE(board.is_timing());
+    board.options.is_timing = false;
+    EXPECT_FALSE(board.is_timing());
+}
+
 TEST(VulkanShaders, AreThereUnderTheirNames) {
     for (std::uint16_t i = 0; i < static_cast<std::uint16_t>(Shader::count); ++i) {
         const ShaderCode& code = code_of(static_cast<Shader>(i));
