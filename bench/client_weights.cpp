@@ -134,7 +134,7 @@ Result<std::unique_ptr<ClientWeights>> ClientWeights::load(const std::string& pa
     HEDDLE_TRY_ASSIGN(MappedFile file, MappedFile::open(path));
     std::unique_ptr<ClientWeights> made(
         new ClientWeights(std::move(file), std::move(description), std::move(owner)));
-    HEDDLE_TRY(made->read_shape());
+    if (auto read = made->read_shape(); !read) return std::move(read).error().within(path);
     made->choose_memory(places, extras && places.accelerator == nullptr);
     HEDDLE_TRY(made->allocate(places.cpu));
     HEDDLE_TRY(made->fill());
@@ -147,11 +147,11 @@ Result<> ClientWeights::read_shape() {
                                       {"llama.attention.head_count", &shape_.heads},
                                       {"llama.attention.head_count_kv", &shape_.kv_heads}}) {
         const std::int64_t id = gguf_find_key(description_.get(), key);
-        if (id < 0) return failure(Errc::corrupt, "the file has no ", key);
+        if (id < 0) return failure(Errc::corrupt, "has no ", key);
         *number = gguf_get_val_u32(description_.get(), id);
     }
     const ggml_tensor* embedding = ggml_get_tensor(tensors_.get(), "token_embd.weight");
-    if (embedding == nullptr) return failure(Errc::corrupt, "the file has no token_embd.weight");
+    if (embedding == nullptr) return failure(Errc::corrupt, "has no token_embd.weight");
     shape_.words = embedding->ne[1];
     return ok();
 }

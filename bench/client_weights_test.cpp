@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 
 #include "bench/synthetic.hpp"
@@ -86,6 +87,16 @@ TEST_F(ClientWeightsTest, AreInMemoryOnce) {
         EXPECT_GE(allocated, all);
         EXPECT_LE(allocated, all + 64 * count) << "but for gaps between them";
     }
+}
+
+TEST(ClientWeights, SayWhatTheirFileLacks) {
+    const std::string path = testing::TempDir() + "client-weights-without-layers.gguf";
+    const gguf_context_ptr file(gguf_init_empty());
+    ASSERT_TRUE(gguf_write_to_file(file.get(), path.c_str(), true));
+    const auto weights = ClientWeights::load(path, {.cpu = cpu()}, true);
+    ASSERT_FALSE(weights);
+    EXPECT_EQ(weights.error().message, path + ": has no llama.block_count");
+    std::remove(path.c_str());
 }
 
 TEST(ClientModelTest, GivesTheSameLogitsWhereverItsWeightsLie) {
