@@ -42,6 +42,10 @@ Result<std::unique_ptr<ClientModel>> ClientModel::load(const std::string& path,
     std::unique_ptr<ClientModel> made(new ClientModel);
     const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) return failure(Errc::not_found, "there is no CPU device");
+    if (options.accelerator == device) {
+        return invalid(ggml_backend_dev_name(device),
+                       " is no accelerator: it has the other layers");
+    }
     made->places_ = {device, options.accelerator, options.accelerated};
     HEDDLE_TRY_ASSIGN(made->weights_, ClientWeights::load(path, made->places_, options.extras));
     made->cpu_.reset(ggml_backend_dev_init(device, nullptr));

@@ -99,6 +99,12 @@ TEST(ClientWeights, SayWhatTheirFileLacks) {
     std::remove(path.c_str());
 }
 
+TEST(ClientModelTest, TakesNoCpuForAnAccelerator) {
+    const auto model = ClientModel::load("no.gguf", {.accelerator = cpu()});
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().message, "CPU is no accelerator: it has the other layers");
+}
+
 TEST(ClientModelTest, GivesTheSameLogitsWhereverItsWeightsLie) {
     for (const char* type : {"Q4_0", "Q8_0", "F16"}) {
         SCOPED_TRACE(type);
