@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -52,7 +53,9 @@ void write_pipeline_file(const std::string& file, std::span<const std::byte> byt
     const std::filesystem::path path(file);
     std::filesystem::create_directories(path.parent_path(), failed);
     if (failed) return;
-    const std::string part = text(file, '.', getpid());
+    // Processes share the folder, and devices of one process that stand for the same card.
+    static std::atomic<unsigned> written{0};
+    const std::string part = text(file, '.', getpid(), '.', written++);
     {
         std::ofstream stream(part, std::ios::binary | std::ios::trunc);
         stream.write(reinterpret_cast<const char*>(bytes.data()),

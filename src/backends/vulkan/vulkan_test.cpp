@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/memory_block.hpp"
@@ -196,6 +197,22 @@ protected:
     std::filesystem::path directory_;
     Board board_;
 };
+
+TEST_F(VulkanPipelineFile, IsWholeWhenSeveralDevicesWriteIt) {
+    const std::string file = pipeline_file(board_);
+    std::vector<std::byte> longer = sample();
+    longer.resize(std::size_t{1} << 20);
+    const auto write = [&](const std::vector<std::byte>& bytes) {
+        for (int i = 0; i < 50; ++i) write_pipeline_file(file, bytes);
+    };
+    std::thread other(write, longer);
+    write(sample());
+    other.join();
+    const auto read = read_pipeline_file(file, board_);
+    EXPECT_TRUE(read == sample() || read == longer) << read.size() << " bytes";
+    const std::filesystem::directory_iterator files(directory_);
+    EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "no part is left";
+}
 
 TEST_F(VulkanPipelineFile, GivesBackWhatWasKept) {
     const std::string file = pipeline_file(board_);
