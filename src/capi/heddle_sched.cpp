@@ -6,6 +6,7 @@
 
 #include "capi/ggml_backend_boundary.hpp"
 #include "capi/sched_settings.hpp"
+#include "core/cache_folder.hpp"
 #include "heddle/sched.h"
 #include "sched/explain/schedule.hpp"
 #include "sched/scheduler.hpp"
@@ -14,11 +15,8 @@ using namespace heddle;
 using capi::require;
 
 std::string capi::default_cost_file() {
-    const char* const cache = std::getenv("XDG_CACHE_HOME");
-    if (cache != nullptr && *cache != '\0') return std::string(cache) + "/heddle/costs.tsv";
-    const char* const home = std::getenv("HOME");
-    if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/heddle/costs.tsv";
-    return {};
+    const std::string folder = cache_folder(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"));
+    return folder.empty() ? folder : folder + "/costs.tsv";
 }
 
 namespace {

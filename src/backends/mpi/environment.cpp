@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/cache_folder.hpp"
+
 namespace heddle::mpi {
 namespace {
 
@@ -104,8 +106,8 @@ Result<Polling> parse_polling(const std::string& text) {
 }
 
 std::string digest_file(const std::string& cache_home, const std::string& home) {
-    if (cache_home.starts_with('/')) return cache_home + "/heddle/digests.tsv";
-    return home.starts_with('/') ? home + "/.cache/heddle/digests.tsv" : std::string();
+    const std::string folder = cache_folder(cache_home.c_str(), home.c_str());
+    return folder.empty() ? folder : folder + "/digests.tsv";
 }
 
 Result<SumsBy> parse_sum(const std::string& text) {

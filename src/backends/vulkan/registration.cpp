@@ -8,6 +8,7 @@
 #include "backends/gpu/environment.hpp"
 #include "backends/named_functions.hpp"
 #include "backends/vulkan/device.hpp"
+#include "core/cache_folder.hpp"
 #include "ggml-vulkan.h"
 #include "heddle/backend/nodes.hpp"
 #include "heddle/backend/reserve.h"
@@ -30,9 +31,7 @@ std::uint64_t bytes_from(const char* name, std::uint64_t otherwise) {
 
 std::string cache_directory() {
     if (const char* named = std::getenv("HEDDLE_VK_CACHE_DIR")) return named;
-    if (const char* cache = std::getenv("XDG_CACHE_HOME")) return text(cache, "/heddle");
-    if (const char* home = std::getenv("HOME")) return text(home, "/.cache/heddle");
-    return {};
+    return cache_folder(std::getenv("XDG_CACHE_HOME"), std::getenv("HOME"));
 }
 
 Options options_from_environment() {
