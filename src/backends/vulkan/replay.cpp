@@ -5,8 +5,6 @@
 namespace heddle::vulkan {
 namespace {
 
-constexpr std::size_t kMostGraphs = 64;
-
 template <class Matches>
 RecordedGraph* to_front(std::list<RecordedGraph>& graphs, const Matches& matches) {
     const auto found = std::ranges::find_if(graphs, matches);
@@ -29,7 +27,7 @@ RecordedGraph* Replay::find(const gpu::ReplayKey& key) {
 RecordedGraph& Replay::add(RecordedGraph graph) { return graphs_.emplace_front(std::move(graph)); }
 
 std::optional<RecordedGraph> Replay::take_surplus() {
-    return graphs_.size() > kMostGraphs ? take_any() : std::nullopt;
+    return graphs_.size() >= kMostGraphs ? take_any() : std::nullopt;
 }
 
 std::optional<RecordedGraph> Replay::take_any() {

@@ -26,13 +26,15 @@ struct RecordedGraph {
 /// part of them, so all are forgotten when that moves.
 class Replay {
 public:
+    static constexpr std::size_t kMostGraphs = 64;
+
     /// Null if there is none of that number.
     RecordedGraph* find(std::uint64_t uid);
     RecordedGraph* find(const gpu::ReplayKey& key);
 
     RecordedGraph& add(RecordedGraph graph);
 
-    /// The one not used for longest, when there are too many; it is not kept any longer.
+    /// The one not used for longest, where there is no room for another; it is not kept any longer.
     std::optional<RecordedGraph> take_surplus();
     std::optional<RecordedGraph> take_any();
 

@@ -13,6 +13,7 @@
 #include "backends/vulkan/memory_block.hpp"
 #include "backends/vulkan/pipeline_file.hpp"
 #include "backends/vulkan/recorder.hpp"
+#include "backends/vulkan/replay.hpp"
 #include "backends/vulkan/stopwatch.hpp"
 
 namespace heddle::vulkan {
@@ -168,6 +169,24 @@ TEST(VulkanShaders, WithMatricesUseThoseOfKhronos) {
         EXPECT_EQ(uses.size(), 3u) << code.name;
         EXPECT_GT(products, 0) << code.name;
     }
+}
+
+// ---- recorded graphs ---------------------------------------------------------------------------
+
+TEST(VulkanReplay, KeepsThoseUsedLast) {
+    Replay replay;
+    for (std::uint64_t uid = 1; uid <= Replay::kMostGraphs; ++uid) {
+        EXPECT_FALSE(replay.take_surplus()) << uid;
+        RecordedGraph graph;
+        graph.uid = uid;
+        replay.add(std::move(graph));
+    }
+    EXPECT_NE(replay.find(1), nullptr);
+    const auto surplus = replay.take_surplus();
+    ASSERT_TRUE(surplus) << "another would be one too many";
+    EXPECT_EQ(surplus->uid, 2u) << "the first was used since";
+    EXPECT_FALSE(replay.take_surplus());
+    EXPECT_EQ(replay.find(2), nullptr);
 }
 
 // ---- pipelines on disk -------------------------------------------------------------------------
