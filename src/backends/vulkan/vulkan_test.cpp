@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -9,12 +10,16 @@
 #include <set>
 #include <thread>
 
+#include "backends/vulkan/kernel.hpp"
 #include "backends/vulkan/matrices.hpp"
 #include "backends/vulkan/memory_block.hpp"
 #include "backends/vulkan/pipeline_file.hpp"
 #include "backends/vulkan/recorder.hpp"
 #include "backends/vulkan/replay.hpp"
 #include "backends/vulkan/stopwatch.hpp"
+#include "ggml-cpp.h"
+#include "ggml/ops_nn.h"
+#include "ggml/ops_reduce.h"
 
 namespace heddle::vulkan {
 namespace {
@@ -169,6 +174,30 @@ TEST(VulkanShaders, WithMatricesUseThoseOfKhronos) {
         EXPECT_EQ(uses.size(), 3u) << code.name;
         EXPECT_GT(products, 0) << code.name;
     }
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+TEST(VulkanAttention, OnMatrixUnitsTakesPrecisionF32OfWhatFitsIntoHalves) {
+    const auto kernels = attention_kernels();
+    const auto matrix =
+        std::ranges::find(kernels, std::string_view("attention_matrix"), &Kernel::name);
+    ASSERT_NE(matrix, kernels.end());
+    const auto objection = [&](ggml_type keys, ggml_type values, ggml_prec precision) {
+        const ggml_context_ptr context(ggml_init({8 * ggml_tensor_overhead(), nullptr, true}));
+        ggml_context* const c = context.get();
+        ggml_tensor* const q = ggml_new_tensor_3d(c, GGML_TYPE_F32, 64, 64, 4);
+        ggml_tensor* const k = ggml_new_tensor_3d(c, keys, 64, 128, 4);
+        ggml_tensor* const v = ggml_new_tensor_3d(c, values, 64, 128, 4);
+        ggml_tensor* const y = ggml_flash_attn_ext(c, q, k, v, nullptr, 1, 0, 0);
+        ggml_flash_attn_ext_set_prec(y, precision);
+        return std::string(matrix->objection(*y));
+    };
+    EXPECT_EQ(objection(GGML_TYPE_F32, GGML_TYPE_BF16, GGML_PREC_DEFAULT), "");
+    EXPECT_EQ(objection(GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_PREC_F32), "");
+    const std::string words = "F32 is asked for, and k or v do not fit into half floats";
+    EXPECT_EQ(objection(GGML_TYPE_F32, GGML_TYPE_F16, GGML_PREC_F32), words);
+    EXPECT_EQ(objection(GGML_TYPE_F16, GGML_TYPE_BF16, GGML_PREC_F32), words);
 }
 
 // ---- recorded graphs ---------------------------------------------------------------------------

@@ -172,9 +172,17 @@ void record_few(const Tensor& node, Recorder& recorder) {
 
 constexpr std::int64_t kMatrixRows = 64;  ///< of a workgroup
 
+bool fits_halves(const Tensor& t) { return t.type != GGML_TYPE_F32 && t.type != GGML_TYPE_BF16; }
+
+/// Scores and sums are F32 whatever the precision is. F32 and BF16 keys and values may be too large
+/// for half floats, so where precision F32 is asked for they are left to other kernels.
 std::string_view matrix_objection(const Tensor& node) {
     if (const auto words = objection(node); !words.empty()) return words;
     const Tensor &q = *node.src[0], &k = *node.src[1], &v = *node.src[2];
+    const bool is_exact = unpack<ops::FlashAttnExt::Params>(node).precision == GGML_PREC_F32;
+    if (is_exact && !(fits_halves(k) && fits_halves(v))) {
+        return "F32 is asked for, and k or v do not fit into half floats";
+    }
     if (k.ne[0] % 16 != 0 || v.ne[0] % 32 != 0) return "a head size is no multiple of 32";
     if (k.ne[0] > 128 || v.ne[0] > 128) return "a head size is above 128";
     if (2 * q.ne[1] * heads_of_group(node) < kMatrixRows) return "there are few queries";
