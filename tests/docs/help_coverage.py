@@ -152,6 +152,9 @@ class Done:
     def file(self, name):
         return (self.runner.directory / name).read_text(encoding="utf-8")
 
+    def bytes(self, name):
+        return (self.runner.directory / name).read_bytes()
+
     def type_of(self, tensor):
         tensors = self.runner.run(["inspect", "out.gguf", "--json"]).json()["tensors"]
         return next(t["type"] for t in tensors if t["name"] == tensor)
