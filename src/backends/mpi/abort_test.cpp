@@ -296,7 +296,7 @@ TEST_F(AbortTest, LeavesOtherStreamsAloneAndMayBeTheLastThingAStreamHears) {
 }
 
 TEST_F(AbortTest, DoesNotWaitForAWorkerThatFallsSilent) {
-    start(1, kShortTimeout);
+    start(1, std::chrono::seconds(2));  // it is there to begin with, also on a machine that stalls
     wish.stops = true;
     wish.meanwhile = [&] { job->fabric.silence(1); };
     set(stream.get(), &wish);
@@ -304,7 +304,7 @@ TEST_F(AbortTest, DoesNotWaitForAWorkerThatFallsSilent) {
     const auto begin = Clock::now();
     EXPECT_EQ(ggml_backend_graph_compute(stream.get(), graph), GGML_STATUS_FAILED);
     EXPECT_THAT(heddle_last_error(), HasSubstr("MPI1: lost: nothing was heard"));
-    EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2));
+    EXPECT_LT(Clock::now() - begin, kAgesAgo / 2) << "its graph is held longer";
     device.is_held = false;
 }
 

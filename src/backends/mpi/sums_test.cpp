@@ -16,6 +16,13 @@ namespace {
 using testing::HasSubstr;
 using Values = std::vector<float>;
 
+/// Silence after which one is lost. The others are heard in time on a machine that stalls for a
+/// second.
+constexpr std::chrono::milliseconds kLostAfter{2000};
+
+/// One timeout and a stall or two, but not the timeout of each of three workers in turn.
+constexpr auto kKnownToAll = kLostAfter * 5 / 2;
+
 /// A tensor on each worker, with values for which the order of addition matters.
 class Addends {
 public:
@@ -134,7 +141,7 @@ TEST(SumsOverWorkers, OfOtherTensorsAreLeftToOthers) {
 }
 
 TEST(SumsOverWorkers, FailForAllWhenOneIsLost) {
-    TestJob job(3, 1, kShortTimeout);
+    TestJob job(3, 1, kLostAfter);
     Addends addends(job, 100'000);
     const auto sums = addends.sums();
     job.fabric.silence(2);
@@ -143,7 +150,7 @@ TEST(SumsOverWorkers, FailForAllWhenOneIsLost) {
     EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 2 is lost"));
     EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI2: lost: nothing was heard"));
     EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
-    EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2));
+    EXPECT_LT(Clock::now() - begin, kKnownToAll);
 }
 
 /// Workers that add up by MPI, or what the fabric has in its place.
@@ -208,7 +215,7 @@ TEST(SumsByMpi, OfSeveralStreamsAndGroupsDoNotGetMixedUp) {
 }
 
 TEST(SumsByMpi, FailForAllWhenOneIsLost) {
-    TestJob job(3, 1, by_mpi(kShortTimeout), plain());
+    TestJob job(3, 1, by_mpi(kLostAfter), plain());
     Addends addends(job, 100'000);
     const auto sums = addends.sums();
     job.fabric.silence(2);
@@ -217,7 +224,7 @@ TEST(SumsByMpi, FailForAllWhenOneIsLost) {
     EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 2 is lost"));
     EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI2: lost: nothing was heard"));
     EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
-    EXPECT_LT(Clock::now() - begin, kShortTimeout + std::chrono::seconds(2));
+    EXPECT_LT(Clock::now() - begin, kKnownToAll);
     // Those that are left form a group of their own.
     const std::vector<ggml_backend_t> two{addends.stream(0), addends.stream(2)};
     const std::vector<ggml_tensor*> tensors{addends.tensors[0], addends.tensors[2]};
@@ -230,7 +237,7 @@ TEST(SumsByMpi, FailForAllWhenOneIsLost) {
 }
 
 TEST(SumsByMpi, FailForAllWhenOneCannotTakePartAndThenGoOn) {
-    TestJob job(3, 1, by_mpi(kShortTimeout), plain());
+    TestJob job(3, 1, by_mpi(kLostAfter), plain());
     Addends addends(job, 400'000);
     const std::vector<ggml_backend_t> two{addends.stream(0), addends.stream(1)};
     const std::vector<ggml_tensor*> tensors{addends.tensors[0], addends.tensors[1]};
