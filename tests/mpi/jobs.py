@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,29 @@ def together(check, cases):
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(cases)) as pool:
         for result in [pool.submit(check, *case) for case in cases]:
             result.result()
+
+
+def kill(process, how):
+    """Sends a signal to a process that may have ended."""
+    try:
+        os.kill(process, how)
+    except ProcessLookupError:
+        pass
+
+
+def resume(processes):
+    """Lets those go on that were stopped."""
+    for process in processes:
+        kill(process, signal.SIGCONT)
+
+
+def until_in_time(tag, lose_one):
+    """Calls `lose_one` until it loses a worker in the middle of a text: a machine that stalls looks when all is there."""
+    for _ in range(10):
+        if lose_one():
+            return
+        expect_no_worker_left(tag)
+    fail(f"{tag}: ten texts ended before a worker was lost")
 
 
 def workers(tag=""):
