@@ -219,6 +219,39 @@ Bytes next_of(Fabric& seat, Kind kind) {
     return {};
 }
 
+std::atomic<milliseconds> start_takes{milliseconds(0)};
+
+TEST(Worker, DoesNotTakeItsOwnSlownessForSilence) {
+    static ggml_backend_device slow = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
+    slow.iface.init_backend = [](ggml_backend_dev_t, const char*) {
+        std::this_thread::sleep_for(start_takes.load());
+        return ggml_backend_cpu_init();
+    };
+    ThreadFabric fabric(2);
+    const auto rank_zero = fabric.join(0);
+    Result<> outcome = ok();
+    std::thread worker([&] {
+        const auto seat = fabric.join(1);
+        Server server(*seat, {&slow}, {.threads = 1});
+        outcome = server.serve();
+    });
+    const auto say = [&](const Header& header, const std::vector<std::uint32_t>& values) {
+        ByteWriter out = begin(header);
+        for (const std::uint32_t value : values) out.put(value);
+        rank_zero->send(1, seal(std::move(out)));
+    };
+    say({.kind = Kind::welcome},
+        {static_cast<std::uint32_t>(kShortTimeout.count()), Polling::kAuto});
+    say({.kind = Kind::new_stream, .stream = 1}, {1, 0});
+    EXPECT_FALSE(next_of(*rank_zero, Kind::answer).empty());
+    std::this_thread::sleep_for(milliseconds(20));  // from now on the stream's thread looks
+    start_takes = kShortTimeout * 7 / 2;            // three of silence are too many
+    say({.kind = Kind::new_stream, .stream = 2}, {2, 0});
+    say({.kind = Kind::goodbye}, {});
+    worker.join();
+    EXPECT_TRUE(outcome) << outcome.error().message;
+}
+
 /// A worker that is played by the test.
 struct Played {
     Played() : fabric(2), seat(fabric.join(1)) {

@@ -13,6 +13,10 @@ void Driver::poll() {
     while (take_one(false)) continue;
 }
 
+void Driver::catch_up() {
+    while (step(false)) continue;
+}
+
 void Driver::put_back(Message message) {
     const std::lock_guard turn(turn_);
     later_.push_back(std::move(message));

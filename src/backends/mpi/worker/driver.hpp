@@ -47,6 +47,8 @@ public:
 
     /// Takes in and deals with what is here already, unless another thread is at it.
     void poll();
+    /// The same, behind a thread that is at it.
+    void catch_up();
 
     /// From within `handle`: lets what is being sent move on. Messages that come meanwhile are
     /// dealt with later. True if one of rank 0 came.

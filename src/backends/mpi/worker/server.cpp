@@ -60,8 +60,8 @@ Result<> Server::serve() {
     while (!driver_.has_stopped()) {
         driver_.stand_in(a_while, !has_streams_);
         if (!is_silent()) continue;
-        driver_.poll();  // the silence may have been this process's own
-        if (!is_silent()) continue;
+        driver_.catch_up();  // a thread may have dealt with one message all the time
+        if (!is_silent() || driver_.has_stopped()) continue;
         outcome_ = failure(Errc::device, "nothing was heard of rank 0 for ",
                            kTimeoutsOfSilence * timeout_.count(), " ms");
         driver_.stop();
