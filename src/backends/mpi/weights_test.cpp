@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "backends/mpi/weights_test_support.hpp"
@@ -284,6 +285,47 @@ TEST(WeightsByPath, AreReadByTheWorkerOrSent) {
     EXPECT_LT(sent_by(model, 12345), kLittle);
     EXPECT_GT(sent_by(other, 999), kSize) << "no model's file";
     EXPECT_LT(sent_by(model, kSize), kLittle) << "up to its end";
+}
+
+TEST(WeightsByPath, AreThoseThatWereWrittenLast) {
+    constexpr std::size_t kMuch = 16 * kSize;  // takes longer than what is written over it
+    const MappedFile model("-x.gguf", kMuch);
+    TestJob job(1);
+    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+    const ggml_context_ptr context = small_context();
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    const ggml_backend_buffer_ptr buffer(
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(job.device(0)), 2 * kMuch));
+    const auto tensor_at = [&](std::size_t offset, std::size_t size) {
+        ggml_tensor* const made =
+            ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, static_cast<std::int64_t>(size));
+        ggml_backend_tensor_alloc(
+            buffer.get(), made,
+            static_cast<std::byte*>(ggml_backend_buffer_get_base(buffer.get())) + offset);
+        return made;
+    };
+    ggml_tensor *const all = tensor_at(0, kMuch), *const other = tensor_at(kMuch, kLittle);
+    ggml_tensor* const end = tensor_at(kMuch - kLittle, kLittle);
+    const auto expected = random_bytes(kLittle, 1);
+    ggml_backend_tensor_set(other, expected.data(), 0, kLittle);
+    const auto read_end = [&](const std::function<void()>& write) {
+        EXPECT_TRUE(load_file(all, model.path, 0)) << heddle_last_error();
+        write();
+        ggml_backend_synchronize(stream.get());
+        std::vector<std::byte> found(kLittle);
+        ggml_backend_tensor_get(end, found.data(), 0, kLittle);
+        return found;
+    };
+    const std::vector<std::byte> first(model.data, model.data + kLittle);
+    EXPECT_EQ(read_end([&] { EXPECT_TRUE(load_file(end, model.path, 0)); }), first);
+    EXPECT_EQ(read_end([&] { ggml_backend_tensor_copy(other, end); }), expected);
+    EXPECT_EQ(read_end([&] {
+                  ggml_backend_tensor_set_async(stream.get(), end, expected.data(), 0, kLittle);
+              }),
+              expected);
+    EXPECT_EQ(
+        read_end([&] { ggml_backend_tensor_copy_async(stream.get(), stream.get(), other, end); }),
+        expected);
 }
 
 TEST(WeightsByPath, ThatAreNotThereAreRefusedInWords) {

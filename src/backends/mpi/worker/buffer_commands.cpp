@@ -173,6 +173,7 @@ Result<> Server::write_whole(ByteReader& in) {
     upload.bytes.insert(upload.bytes.end(), part.begin(), part.end());
     if (upload.bytes.size() < total) return ok();
     Placed& whole = upload.placed;
+    (void)whole.buffer->wait_for_loads();
     const auto done = reported([&] {
         ggml_backend_buffer_init_tensor(whole.buffer->c(), &whole.tensor);
         ggml_backend_tensor_set(&whole.tensor, upload.bytes.data(), 0, total);
@@ -215,6 +216,7 @@ Result<> Server::copy(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed from, placed(in));
     HEDDLE_TRY_ASSIGN(Placed to, placed(in));
     if (!in.finished() || !same_layout(from.tensor, to.tensor)) return broken("a copy");
+    (void)to.buffer->wait_for_loads();
     Result<> done = from.buffer->wait_for_loads();
     if (done) done = reported([&] { ggml_backend_tensor_copy(&from.tensor, &to.tensor); });
     if (!done) note_failure(to.buffer->device(), done.error());

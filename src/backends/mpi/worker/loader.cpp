@@ -67,6 +67,15 @@ bool Load::is_in_file() const {
            !__builtin_add_overflow(end, place, &end) && end <= file->size();
 }
 
+bool Load::overlaps(const Load& other) const {
+    const auto begin = [](const Load& load) {
+        return static_cast<const std::byte*>(load.target.tensor.data) + load.pieces.offset;
+    };
+    const auto end = [&](const Load& load) { return begin(load) + extent_of(load.pieces); };
+    return target.buffer == other.target.buffer && begin(*this) < end(other) &&
+           begin(other) < end(*this);
+}
+
 Loader::~Loader() {
     {
         const std::lock_guard guard(lock_);
@@ -88,16 +97,26 @@ void Loader::submit(Load load) {
     changed_.notify_one();
 }
 
+bool Loader::is_ready() const {
+    const auto is_in_the_way = [&](const Load* load) { return load->overlaps(loads_.front()); };
+    return !loads_.empty() && std::ranges::none_of(running_, is_in_the_way);
+}
+
 void Loader::work() {
     heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
     std::unique_lock guard(lock_);
     while (true) {
-        changed_.wait(guard, [&] { return stops_ || !loads_.empty(); });
+        changed_.wait(guard, [&] { return stops_ || is_ready(); });
         if (stops_) return;
         Load load = std::move(loads_.front());
         loads_.pop_front();
+        running_.push_back(&load);
         guard.unlock();
         load.target.buffer->end_load(plugin::attempt([&] { return perform(load); }));
+        guard.lock();
+        std::erase(running_, &load);
+        changed_.notify_all();
+        guard.unlock();
         load = {};
         guard.lock();
     }

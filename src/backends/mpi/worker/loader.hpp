@@ -27,9 +27,12 @@ struct Load {
 
     /// Whether the file has all of the pieces.
     bool is_in_file() const;
+    /// Whether both may write the same bytes.
+    bool overlaps(const Load& other) const;
 };
 
-/// Threads that read weights from files, while rank 0 and streams go on.
+/// Threads that read weights from files, while rank 0 and streams go on. What is read twice into
+/// the same bytes is read in the order it was asked for.
 class Loader {
 public:
     ~Loader();  ///< gives up what is in the queue
@@ -38,10 +41,13 @@ public:
 
 private:
     void work();
+    /// Whether the first of the queue can be begun.
+    bool is_ready() const;
 
     std::mutex lock_;
     std::condition_variable changed_;
     std::deque<Load> loads_;
+    std::vector<const Load*> running_;
     bool stops_ = false;
     std::vector<std::thread> threads_;
 };

@@ -62,7 +62,7 @@ public:
     ggml_backend_buffer_t c() const { return buffer_.get(); }
     std::size_t device() const { return device_; }
 
-    /// Weights that are being read from a file. What reads the buffer waits for them.
+    /// Weights that are being read from a file. What reads or writes the buffer waits for them.
     void begin_load();
     void end_load(const Result<>& outcome);
     Result<> wait_for_loads();

@@ -276,6 +276,7 @@ Result<Job> Server::write_job(ByteReader& in, Message& message) {
     auto bytes = std::make_shared<Bytes>(std::move(message.bytes));
     return Job{
         .run = [target = std::move(target), pieces, content = std::move(content), bytes]() mutable {
+            (void)target.buffer->wait_for_loads();
             return reported([&] {
                 ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
                                            pieces.size, pieces.count, pieces.tensor_stride,
@@ -299,6 +300,7 @@ Result<Job> Server::copy_job(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed to, placed(in));
     if (!in.finished() || !same_layout(from.tensor, to.tensor)) return broken("a copy");
     return Job{.run = [from = std::move(from), to = std::move(to)]() mutable -> Result<> {
+        (void)to.buffer->wait_for_loads();
         HEDDLE_TRY(from.buffer->wait_for_loads());
         return reported([&] { ggml_backend_tensor_copy(&from.tensor, &to.tensor); });
     }};
@@ -341,6 +343,7 @@ Result<Job> Server::receive_job(ByteReader& in) {
     if (!in.finished()) return broken("a transfer");
     mailbox_.expect(rank, tag);
     auto receive_all = [this, rank, tag, target = std::move(target)]() mutable -> Result<> {
+        (void)target.buffer->wait_for_loads();
         const std::size_t total = byte_size(target.tensor);
         const std::size_t chunks = (total + kChunk - 1) / kChunk;
         for (std::size_t done = 0; done < total;) {
