@@ -96,7 +96,10 @@ void Executor::perform(Job job) {
         if (job.runs_on) driver_.poll();  // the next graph may be here already
         // The device begins with the next graph while it is still at this one.
         goes_on = done && job.runs_on && next_runs_on();
-        if (done && job.runs_on && !goes_on) done = finish_device();
+        if (job.runs_on && !goes_on) {  // also where it was not begun: the one before may run on
+            auto finished = finish_device();
+            if (done) done = std::move(finished);
+        }
         if (!done) failure_ = std::move(done).error();
     }
     if (span.start != 0 && is_of_stream(span.kind)) keep_span(span);
