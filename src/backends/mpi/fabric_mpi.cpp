@@ -25,6 +25,7 @@ struct Pending {
     Bytes bytes;
     std::size_t refused = 0;  ///< see Message; then nothing is under way
     bool is_done = false;
+    bool has_failed = false;  ///< it never gets done, nor what is behind it
 };
 
 class MpiFabric final : public Fabric {
@@ -134,11 +135,11 @@ private:
 
     /// Whether MPI is done with it.
     bool is_done(Pending& pending) {
-        if (pending.is_done) return true;
+        if (pending.is_done || pending.has_failed) return pending.is_done;
         int done = 0;
-        if (MPI_Test(&pending.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) {
-            return false;
-        }
+        // MPI lets go of a request that failed, and would then say that it is done.
+        pending.has_failed = MPI_Test(&pending.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+        if (pending.has_failed || done == 0) return false;
         moving_ -= pending.bytes.size();
         return pending.is_done = true;
     }
@@ -213,7 +214,8 @@ private:
             pending.bytes.resize(size);
             source.received += size;
             moving_ += size;
-            MPI_Imrecv(pending.bytes.data(), announced, MPI_BYTE, &message, &pending.request);
+            pending.has_failed = MPI_Imrecv(pending.bytes.data(), announced, MPI_BYTE, &message,
+                                            &pending.request) != MPI_SUCCESS;
         }
         if (is_full(source)) ++full_;
         return std::max<std::size_t>(size, 1);

@@ -69,10 +69,11 @@ std::optional<std::vector<float>> MpiGroups::take_sum(std::uint32_t number) {
     if (are_stuck_ || found == groups_.end() || !found->second->is_open) return std::nullopt;
     const NoPipeSignal guard;
     Group& group = *found->second;
+    if (group.has_failed) return std::nullopt;
     int done = 0;
-    if (MPI_Test(&group.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) {
-        return std::nullopt;
-    }
+    // MPI lets go of a request that failed, and would then say that it is done.
+    group.has_failed = MPI_Test(&group.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    if (group.has_failed || done == 0) return std::nullopt;
     group.is_open = false;
     return std::move(group.sum);
 }

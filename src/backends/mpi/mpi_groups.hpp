@@ -29,7 +29,8 @@ private:
         MPI_Comm ranks = MPI_COMM_NULL;
         MPI_Request request = MPI_REQUEST_NULL;
         std::vector<float> addends, sum;
-        bool is_open = false;  ///< MPI has its memory
+        bool is_open = false;     ///< MPI has its memory
+        bool has_failed = false;  ///< the sum never comes
     };
 
     const MPI_Comm ranks_;
