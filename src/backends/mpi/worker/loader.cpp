@@ -143,9 +143,6 @@ ServedFiles::ServedFiles(const std::vector<std::string>& folders,
 
 /// Links are followed first: what they lead to has to be there, too.
 Result<OpenFile> ServedFiles::open_below(const std::string& path) const {
-    const auto is_below = [](const std::filesystem::path& file, const auto& folder) {
-        return std::ranges::mismatch(folder, file).in1 == folder.end();
-    };
     std::vector<std::filesystem::path> places{path};
     for (const auto& folder : folders_) {
         places.push_back(folder / std::filesystem::path(path).filename());

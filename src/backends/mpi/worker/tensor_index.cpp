@@ -5,16 +5,12 @@
 #include "backends/mpi/model_table.hpp"
 
 namespace heddle::mpi {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// Links that lead out of the folder are not followed.
 bool is_below(const fs::path& file, const fs::path& folder) {
     return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
-
-}  // namespace
 
 // ---- looking through folders -------------------------------------------------------------------
 
@@ -39,7 +35,7 @@ void TensorIndex::look_into(const fs::path& folder, std::size_t& entries) {
         if (at->path().extension() != ".gguf") continue;
         std::error_code unreadable;
         const fs::path path = fs::canonical(at->path(), unreadable);
-        if (unreadable || !is_below(path, folder)) continue;
+        if (unreadable || !is_below(path, folder)) continue;  // or a link out of it
         if (const auto file = OpenFile::open(path)) take(*file, nullptr);
     }
 }

@@ -11,6 +11,9 @@
 
 namespace heddle::mpi {
 
+/// Whether `file` is in `folder` or below it, if neither has links in it.
+bool is_below(const std::filesystem::path& file, const std::filesystem::path& folder);
+
 /// Tensors in GGUF files of this machine, by their size. The folders are looked through when rank 0
 /// asks for the first time, as far as `Limits` allow. Files of which a tensor was found stay open.
 class TensorIndex {
