@@ -164,8 +164,9 @@ void DigestStore::write_kept(std::span<const FileDigests> all) const {
     for (std::size_t i = all.size(); i > 0; --i) {  // the newest first: old ones may find no room
         lines.push_back(line_of(all[i - 1]));
         size += lines.back().size();
-        if (size > kLongest) lines.pop_back();
-        if (size > kLongest) break;
+        if (size <= kLongest) continue;
+        lines.pop_back();
+        break;
     }
     for (auto line = lines.rbegin(); line != lines.rend(); ++line) content += *line;
     (void)write_whole_file(path_, content);
