@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "backends/mpi/weights_test_support.hpp"
+#include "backends/mpi/worker/loader.hpp"
 #include "backends/mpi/worker/tensor_index.hpp"
 
 namespace heddle::mpi {
@@ -326,6 +327,28 @@ TEST(WeightsByPath, AreThoseThatWereWrittenLast) {
     EXPECT_EQ(
         read_end([&] { ggml_backend_tensor_copy_async(stream.get(), stream.get(), other, end); }),
         expected);
+}
+
+TEST(WeightsByPath, AreNotWaitedForByAWorkerThatLeaves) {
+    const MappedFile model("-y.gguf", kSize);
+    auto opened = OpenFile::open(model.path);
+    ASSERT_TRUE(opened);
+    const auto file = std::make_shared<const OpenFile>(*std::move(opened));
+    const ggml_context_ptr context = small_context();
+    ServedDevice device(ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0));
+    Placed placed{*ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, std::int64_t{kSize}), nullptr};
+    placed.buffer = std::make_shared<ServedBuffer>(
+        ggml_backend_buffer_ptr(ggml_backend_buft_alloc_buffer(device.type(0), kSize)), device, 0,
+        0);
+    placed.tensor.buffer = placed.buffer->c();
+    placed.tensor.data = ggml_backend_buffer_get_base(placed.buffer->c());
+    Loader loader;
+    loader.submit({file, 0, placed, {0, kSize, 1, 0, 0}});
+    EXPECT_TRUE(placed.buffer->wait_for_loads());
+    EXPECT_EQ(std::memcmp(placed.tensor.data, model.data, kSize), 0);
+    loader.stop();
+    loader.submit({file, 0, placed, {0, kSize, 1, 0, 0}});
+    EXPECT_EQ(placed.buffer->wait_for_loads().error().message, "the worker leaves");
 }
 
 TEST(WeightsByPath, ThatAreNotThereAreRefusedInWords) {

@@ -77,16 +77,22 @@ bool Load::overlaps(const Load& other) const {
 }
 
 Loader::~Loader() {
-    {
-        const std::lock_guard guard(lock_);
-        stops_ = true;
-        for (const Load& load : loads_) {
-            load.target.buffer->end_load(failure(Errc::aborted, "the worker leaves"));
-        }
-        loads_.clear();
-        changed_.notify_all();
-    }
+    stop();
     for (std::thread& thread : threads_) thread.join();
+}
+
+void Loader::stop() {
+    const std::lock_guard guard(lock_);
+    stops_ = true;
+    give_up_queue();
+    changed_.notify_all();
+}
+
+void Loader::give_up_queue() {
+    for (const Load& load : loads_) {
+        load.target.buffer->end_load(failure(Errc::aborted, "the worker leaves"));
+    }
+    loads_.clear();
 }
 
 void Loader::submit(Load load) {
@@ -94,6 +100,7 @@ void Loader::submit(Load load) {
     const std::lock_guard guard(lock_);
     if (threads_.size() < kThreads) threads_.emplace_back([this] { work(); });
     loads_.push_back(std::move(load));
+    if (stops_) give_up_queue();
     changed_.notify_one();
 }
 

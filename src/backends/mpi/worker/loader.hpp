@@ -35,14 +35,18 @@ struct Load {
 /// the same bytes is read in the order it was asked for.
 class Loader {
 public:
-    ~Loader();  ///< gives up what is in the queue
+    ~Loader();
     /// The target's buffer knows of it from now on.
     void submit(Load load);
+    /// Gives up what is in the queue, and what comes later: what waits for it need not wait any
+    /// longer.
+    void stop();
 
 private:
     void work();
     /// Whether the first of the queue can be begun.
     bool is_ready() const;
+    void give_up_queue();
 
     std::mutex lock_;
     std::condition_variable changed_;

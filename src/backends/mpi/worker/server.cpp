@@ -28,6 +28,7 @@ Server::~Server() {
     }
     if (beat_.joinable()) beat_.join();
     driver_.stop();
+    loader_.stop();  // a message that is being dealt with may wait for it
     driver_.finish();
     mailbox_.stop();
     for (const auto& [number, stream] : streams_) stream->abandon();
