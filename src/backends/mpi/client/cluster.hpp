@@ -244,6 +244,34 @@ private:
     void ask_whether_to_stop(Guard& guard, std::uint32_t stream);
     void stop(std::uint32_t stream, StreamState& state);
 
+    /// A thread that takes in messages, while it does: other threads wait for it.
+    class Driving {
+    public:
+        Driving(Cluster& cluster, Guard& guard) : cluster_(cluster), guard_(guard) {}
+        ~Driving() {
+            if (drives_ && !guard_.owns_lock()) guard_.lock();
+            end();
+        }
+        Driving(const Driving&) = delete;
+        Driving& operator=(const Driving&) = delete;
+
+        /// False while another thread does. Under the lock, as the next one.
+        bool begin() {
+            if (!drives_ && cluster_.is_driven_) return false;
+            return cluster_.is_driven_ = drives_ = true;
+        }
+        void end() {
+            if (!std::exchange(drives_, false)) return;
+            cluster_.is_driven_ = false;
+            cluster_.changed_.notify_all();
+        }
+
+    private:
+        Cluster& cluster_;
+        Guard& guard_;
+        bool drives_ = false;
+    };
+
     /// Takes in messages until `done()`, or until the worker is lost. `stream` as for `ask`.
     template <class Done>
     Result<> wait_until(Guard& guard, int rank, const Done& done, std::uint32_t stream = 0,
@@ -283,7 +311,7 @@ Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, std::uint
     if (done()) return ok();
     flush_all();
     const NoPipeSignal guard_of_thread;
-    bool drives = false;
+    Driving driving(*this, guard);
     Clock::time_point next_look{};
     Result<> outcome = ok();
     while (!done()) {
@@ -293,18 +321,14 @@ Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, std::uint
         }
         if (const std::uint32_t asked = stream_to_ask(stream, next_look)) {
             // Others take in what comes meanwhile: it may take long, or wait for something itself.
-            if (std::exchange(drives, false)) {
-                is_driven_ = false;
-                changed_.notify_all();
-            }
+            driving.end();
             ask_whether_to_stop(guard, asked);
             continue;
         }
-        if (is_driven_ && !drives) {
+        if (!driving.begin()) {
             changed_.wait_for(guard, std::chrono::milliseconds(1));
             continue;
         }
-        is_driven_ = drives = true;
         if (take_in()) {
             changed_.notify_all();
             backoff.reset();
@@ -315,10 +339,6 @@ Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, std::uint
         guard.unlock();
         backoff.pause(is_moving);
         guard.lock();
-    }
-    if (drives) {
-        is_driven_ = false;
-        changed_.notify_all();
     }
     return outcome;
 }
