@@ -56,7 +56,7 @@ Result<> Cluster::issue_to_all(std::span<const std::uint32_t> streams,
     Result<> outcome = ok();
     // They are small: the window may be passed by them.
     for (const std::uint32_t stream : streams) {
-        auto has_room = wait_for_room(guard, streams_.at(stream).rank, kSmallMessage);
+        auto has_room = wait_for_room(guard, streams_.at(stream).rank, kSmallMessage, stream);
         if (!has_room && outcome) outcome = std::move(has_room);
     }
     for (std::size_t i = 0; i < streams.size(); ++i) {
