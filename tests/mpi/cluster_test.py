@@ -1,7 +1,7 @@
 """Devices of other ranks, as programs meet them.
 
     cluster_test.py PART --heddle FILE --conformance FILE --liar FILE --same-bits FILE --sums FILE
-                    --plain-client FILE --plugin FILE --model FILE
+                    --own-mpi FILE --plain-client FILE --plugin FILE --model FILE
 
 PART is one of the functions below. Exit status 77: there is no MPI here, or no right to do what the part needs.
 """
@@ -71,6 +71,20 @@ def clients(options):
             fail(f"HEDDLE_MPI_ORDER={order}: status {done.returncode}: {done.stdout} {done.stderr}")
     opens_no_socket(options)
     expect_no_worker_left()
+
+
+def own_mpi(options):
+    """A program that uses MPI itself keeps its messages and its settings, and ends MPI when it likes."""
+    line = ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", "1", options.own_mpi, "program", ":", "-n", "2",
+            options.own_mpi, "worker"]
+    began = time.monotonic()
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment())
+    print(done.stdout)
+    if (done.returncode != 0 or done.stdout.count("the same values") != 2 or "own MPI has ended" not in done.stdout
+            or done.stderr):
+        fail(f"status {done.returncode}: {done.stderr}")
+    if time.monotonic() - began > 20:  # of seconds to start and to end
+        fail(f"took {time.monotonic() - began:.1f} s")
 
 
 def tokens(options):
@@ -369,10 +383,10 @@ def machines(options):
 
 def main():
     parts = {part.__name__: part for part in (threads, conformance, clients, tokens, joined, bits, sums, files, bench, trace, faults,
-                                              refusals, liars, machines)}
+                                              refusals, liars, machines, own_mpi)}
     parser = argparse.ArgumentParser()
     parser.add_argument("part", choices=parts)
-    for name in ("heddle", "conformance", "liar", "same-bits", "sums", "plain-client", "plugin", "model"):
+    for name in ("heddle", "conformance", "liar", "same-bits", "sums", "own-mpi", "plain-client", "plugin", "model"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
     if options.part != "threads" and shutil.which("mpirun") is None:

@@ -83,7 +83,7 @@ void lie(Fabric& fabric, const std::string& way) {
 
 int main(int argc, char** argv) {
     const std::string way = argc > 1 ? argv[1] : "";
-    const auto fabric = join_job();
+    const auto fabric = join_job(seconds(30));
     if (!fabric) {
         std::fprintf(stderr, "mpi_liar: %s\n", fabric.error().message.c_str());
         return 1;

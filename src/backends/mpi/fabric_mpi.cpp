@@ -12,12 +12,25 @@ namespace heddle::mpi {
 namespace {
 
 constexpr int kTag = 1, kMeasureTag = 2;
+constexpr int kWorldTag = 1;  ///< of the group of all, apart from those of messages
 constexpr std::chrono::seconds kFinalize{5};
 /// Under way from one rank, messages and bytes; more are not begun. Memory that is used again soon
 /// is still in a cache.
 constexpr std::size_t kMostReceives = 16, kMostReceived = std::size_t{4} << 20;
 /// Begun at a time: in shared memory MPI copies at once, and what is there could be used meanwhile.
 constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
+
+/// Whether MPI was begun here, and so ends here; else the program does both.
+std::atomic<bool>& is_ours() {
+    static std::atomic<bool> ours{false};
+    return ours;
+}
+
+bool has_ended() {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    return ended != 0;
+}
 
 /// Messages under way: MPI owns their bytes until the request is done.
 struct Pending {
@@ -111,12 +124,12 @@ public:
     void abandon_group(std::uint32_t group) override { groups_.abandon(group); }
 
     void finish() override {
-        if (groups_.are_stuck()) return;
+        if (groups_.are_stuck() || has_ended()) return;
         within(kFinalize, [between = between_] {
             // Else Open MPI prints that a pipe is broken where one leaves later than another.
             MPI_Comm connection = between;
             if (connection != MPI_COMM_NULL) MPI_Comm_disconnect(&connection);
-            MPI_Finalize();
+            if (is_ours()) MPI_Finalize();
         });
     }
 
@@ -286,11 +299,13 @@ Result<> initialize() {
     choose_settings();
     int is_on = 0, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&is_on);
+    if (has_ended()) return failure(Errc::unsupported, "MPI: it has ended in this process");
     if (is_on != 0) {
         MPI_Query_thread(&level);
     } else {
         HEDDLE_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
                          "it does not start"));
+        is_ours() = true;
     }
     if (level >= MPI_THREAD_SERIALIZED) return ok();
     return failure(Errc::unsupported, "MPI: this library can be used by one thread only");
@@ -316,7 +331,7 @@ Result<std::unique_ptr<Fabric>> spawn_now(const SpawnRequest& request) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    const ReturnsCodes guard_of_self(MPI_COMM_SELF);
     MPI_Comm between = MPI_COMM_NULL;
     const int code = MPI_Comm_spawn(request.command.front().c_str(), arguments.data(),
                                     static_cast<int>(request.hosts.size()), where, 0, MPI_COMM_SELF,
@@ -352,14 +367,32 @@ Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request) {
                    request.hosts.front(), " ", request.command.front(), " worker --describe)");
 }
 
-Result<std::unique_ptr<Fabric>> join_job() {
+Result<std::unique_ptr<Fabric>> join_job(std::chrono::milliseconds timeout) {
     const NoPipeSignal guard;
     HEDDLE_TRY(initialize());
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (is_ours()) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm parent = MPI_COMM_NULL;
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) return merged(parent, true);
-    return std::unique_ptr<Fabric>(new MpiFabric(MPI_COMM_WORLD, MPI_COMM_NULL));
+    HEDDLE_TRY_ASSIGN(const MPI_Comm ranks,
+                      make_communicator({MPI_COMM_WORLD, {}, kWorldTag, timeout}));
+    if (ranks != MPI_COMM_NULL) {
+        return std::unique_ptr<Fabric>(new MpiFabric(ranks, MPI_COMM_NULL));
+    }
+    return failure(Errc::not_found, "MPI: not all ranks of this job are Heddle's after ",
+                   static_cast<double>(timeout.count()) / 1000, " s");
+}
+
+void call_before_end(void (*leave)()) {
+    if (is_ours()) return;
+    // What belongs to this communicator goes first of all when MPI ends.
+    const auto at_end = [](MPI_Comm, int, void*, void* call) {
+        reinterpret_cast<void (*)()>(call)();
+        return MPI_SUCCESS;
+    };
+    int key = MPI_KEYVAL_INVALID;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, reinterpret_cast<void*>(leave));
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
 }  // namespace heddle::mpi

@@ -23,7 +23,12 @@ struct SpawnRequest {
 Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request);
 
 /// Takes part in the job that a launcher started this process in, or in that of the process that
-/// spawned it.
-Result<std::unique_ptr<Fabric>> join_job();
+/// spawned it. All ranks of a launcher's job do so, or it fails after the timeout: what the program
+/// itself sends by MPI stays apart.
+Result<std::unique_ptr<Fabric>> join_job(std::chrono::milliseconds timeout);
+
+/// Where the program began MPI itself it also ends it, maybe long before its own end. `leave` is
+/// called then, while messages can still be sent.
+void call_before_end(void (*leave)());
 
 }  // namespace heddle::mpi

@@ -9,6 +9,7 @@ Error absent() { return {Errc::unsupported, "MPI: this build of Heddle has none"
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest&) { return absent(); }
-Result<std::unique_ptr<Fabric>> join_job() { return absent(); }
+Result<std::unique_ptr<Fabric>> join_job(std::chrono::milliseconds) { return absent(); }
+void call_before_end(void (*)()) {}
 
 }  // namespace heddle::mpi

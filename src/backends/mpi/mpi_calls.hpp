@@ -31,6 +31,25 @@ inline Result<> check(int code, std::string_view what) {
     return failure(Errc::device, "MPI: ", what, ": ", sentence_of(code));
 }
 
+/// While it lives, failures on a communicator come back as codes, whatever the program wants.
+class ReturnsCodes {
+public:
+    explicit ReturnsCodes(MPI_Comm ranks) : ranks_(ranks) {
+        MPI_Comm_get_errhandler(ranks_, &before_);
+        MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN);
+    }
+    ~ReturnsCodes() {
+        MPI_Comm_set_errhandler(ranks_, before_);
+        MPI_Errhandler_free(&before_);
+    }
+    ReturnsCodes(const ReturnsCodes&) = delete;
+    ReturnsCodes& operator=(const ReturnsCodes&) = delete;
+
+private:
+    const MPI_Comm ranks_;
+    MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
 /// Runs `body` on a thread that is left behind if it takes longer than `limit`. What `body` uses
 /// must live as long as the process.
 template <class Body>

@@ -12,21 +12,31 @@ struct Attempt {
     MPI_Comm made = MPI_COMM_NULL;
 };
 
-void make_now(MPI_Comm ranks, const Fabric::GroupRequest& request, Attempt& attempt) {
+void make_now(const OwnRanks& wanted, Attempt& attempt) {
+    const ReturnsCodes guard(wanted.among);
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
-    MPI_Comm_group(ranks, &all);
-    attempt.code = MPI_Group_incl(all, static_cast<int>(request.members.size()),
-                                  request.members.data(), &some);
+    MPI_Comm_group(wanted.among, &all);
+    attempt.code =
+        MPI_Group_incl(all, static_cast<int>(wanted.members.size()), wanted.members.data(), &some);
     if (attempt.code == MPI_SUCCESS) {
-        const int tag = kFirstTag + static_cast<int>(request.number % kTags);
-        attempt.code = MPI_Comm_create_group(ranks, some, tag, &attempt.made);
-        MPI_Group_free(&some);
+        const MPI_Group members = wanted.members.empty() ? all : some;
+        attempt.code = MPI_Comm_create_group(wanted.among, members, wanted.tag, &attempt.made);
     }
+    if (some != MPI_GROUP_NULL && some != MPI_GROUP_EMPTY) MPI_Group_free(&some);
     MPI_Group_free(&all);
     if (attempt.made != MPI_COMM_NULL) MPI_Comm_set_errhandler(attempt.made, MPI_ERRORS_RETURN);
 }
 
 }  // namespace
+
+Result<MPI_Comm> make_communicator(const OwnRanks& wanted) {
+    const auto attempt = std::make_shared<Attempt>();
+    if (!within(wanted.limit, [wanted, attempt] { make_now(wanted, *attempt); })) {
+        return MPI_Comm{MPI_COMM_NULL};
+    }
+    HEDDLE_TRY(check(attempt->code, "ranks cannot form a group"));
+    return attempt->made;
+}
 
 MpiGroups::~MpiGroups() {
     while (!groups_.empty()) abandon(groups_.begin()->first);
@@ -34,16 +44,16 @@ MpiGroups::~MpiGroups() {
 
 Result<> MpiGroups::make(const Fabric::GroupRequest& request) {
     if (are_stuck_) return failure(Errc::device, "MPI: an earlier call has not come back");
-    const auto attempt = std::make_shared<Attempt>();
-    const MPI_Comm ranks = ranks_;
-    if (!within(request.limit, [ranks, request, attempt] { make_now(ranks, request, *attempt); })) {
+    const int tag = kFirstTag + static_cast<int>(request.number % kTags);
+    HEDDLE_TRY_ASSIGN(const MPI_Comm made,
+                      make_communicator({ranks_, request.members, tag, request.limit}));
+    if (made == MPI_COMM_NULL) {
         are_stuck_ = true;
         return failure(Errc::device, "MPI: ranks that are to add up did not form a group within ",
                        static_cast<double>(request.limit.count()) / 1000, " s");
     }
-    HEDDLE_TRY(check(attempt->code, "ranks cannot form a group"));
     auto group = std::make_unique<Group>();
-    group->ranks = attempt->made;
+    group->ranks = made;
     groups_[request.number] = std::move(group);
     return ok();
 }

@@ -7,6 +7,16 @@
 
 namespace heddle::mpi {
 
+/// Some ranks of a communicator, as one of their own: all of them ask for it, and no other rank.
+struct OwnRanks {
+    MPI_Comm among;
+    std::vector<int> members;  ///< none: all ranks
+    int tag = 0;               ///< no other such call of these ranks has it at the same time
+    std::chrono::milliseconds limit{1000};
+};
+/// Null if not all of them have asked for it within the limit: then a thread is still inside MPI.
+Result<MPI_Comm> make_communicator(const OwnRanks& wanted);
+
 /// Groups of ranks that add up by MPI_Iallreduce; see Fabric. An MPI collective cannot be
 /// cancelled: one that will not end is left to MPI, with its memory and its group.
 class MpiGroups {

@@ -108,6 +108,11 @@ RemoteRegistration& the_registration() {
     return *static_cast<RemoteRegistration*>(ggml_backend_mpi_reg()->context);
 }
 
+void leave_all() {
+    const auto left = plugin::attempt([] { the_registration().leave(); });
+    if (!left) plugin::report(left.error());
+}
+
 /// Of a machine that the program runs on itself only what it lacks: CPUs as devices for layers.
 bool is_shown(const WorkerFacts& worker, const DeviceFacts& device, const std::string& boot) {
     return worker.is_chosen || worker.boot != boot || device.name == "CPU";
@@ -125,7 +130,7 @@ Result<> RemoteRegistration::add(std::unique_ptr<Session> session) {
         }
     }
     const std::lock_guard guard(lock_);
-    if (sessions_.empty()) std::atexit([] { the_registration().leave(); });
+    if (sessions_.empty()) std::atexit(leave_all);
     sessions_.push_back(std::move(session));
     return ok();
 }
@@ -166,7 +171,7 @@ Result<std::unique_ptr<Session>> start_job() {
     auto session = std::make_unique<Session>();
     std::unique_ptr<Fabric> fabric;
     if (environment.hosts.empty()) {
-        HEDDLE_TRY_ASSIGN(fabric, join_job());
+        HEDDLE_TRY_ASSIGN(fabric, join_job(settings.start_timeout));
     } else {
         HEDDLE_TRY_ASSIGN(request.hosts, parse_hosts(environment.hosts));
         request.command = split_words(environment.worker);
@@ -183,6 +188,7 @@ Result<std::unique_ptr<Session>> start_job() {
     }
     set_polling(settings.polling);
     HEDDLE_TRY_ASSIGN(session->cluster, Cluster::start(std::move(fabric), settings));
+    call_before_end(leave_all);
     session->cluster->measure_links();
     return session;
 }
@@ -211,8 +217,9 @@ ServeOptions options_of(const heddle_mpi_worker& worker) {
 }
 
 bool serve(const heddle_mpi_worker* worker) {
+    constexpr std::chrono::seconds kStart{60};  // for the program to get so far
     const auto done = plugin::attempt([&]() -> Result<> {
-        HEDDLE_TRY_ASSIGN(const auto fabric, join_job());
+        HEDDLE_TRY_ASSIGN(const auto fabric, join_job(kStart));
         if (fabric->rank() == 0) return invalid("MPI: rank 0 is the program, not a worker");
         const std::vector devices(worker->devices, worker->devices + worker->n_devices);
         {
