@@ -52,6 +52,8 @@ public:
         const std::lock_guard guard(whole_.lock_);
         const auto own = rounds_.find(group);
         if (own == rounds_.end()) return Fabric::begin_sum(group, std::move(addends));
+        const auto before = whole_.before_sums_.find(rank_);
+        if (before != whole_.before_sums_.end()) HEDDLE_TRY(before->second());
         if (whole_.silent_[static_cast<std::size_t>(rank_)]) return ok();
         whole_.groups_[group].rounds[own->second].addends[rank_] = std::move(addends);
         return ok();
@@ -109,6 +111,11 @@ void ThreadFabric::set_delay(Clock::duration longest) {
 void ThreadFabric::silence(int rank) {
     const std::lock_guard guard(lock_);
     silent_[static_cast<std::size_t>(rank)] = true;
+}
+
+void ThreadFabric::set_before_sums(int rank, std::function<Result<>()> then) {
+    const std::lock_guard guard(lock_);
+    before_sums_[rank] = std::move(then);
 }
 
 void ThreadFabric::inject(int source, int to, Bytes message) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,9 @@ public:
 
     /// From now on nothing comes from this rank, and nothing reaches it.
     void silence(int rank);
+
+    /// What a rank does when it begins a sum by MPI; if that fails, or throws, so does the sum.
+    void set_before_sums(int rank, std::function<Result<>()> then);
 
     /// A message of any content that seems to come from `source`.
     void inject(int source, int to, Bytes message);
@@ -72,6 +76,7 @@ private:
     std::vector<Route> routes_;
     std::vector<bool> silent_;
     std::map<std::uint32_t, Group> groups_;
+    std::map<int, std::function<Result<>()>> before_sums_;
     Clock::duration longest_{0};
     std::mt19937 random_;
 };

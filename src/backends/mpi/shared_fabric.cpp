@@ -33,12 +33,12 @@ std::optional<double> SharedFabric::ping_pong(const Fabric::PingPong& wanted,
     return fabric_.ping_pong(wanted, until);
 }
 
-bool SharedFabric::make_room(int to, const std::function<bool()>& gives_up) {
+bool SharedFabric::make_room(int to, const std::function<bool()>& gives_up, std::size_t most) {
     Backoff backoff;
     while (true) {
         {
             const std::lock_guard guard(turn_);
-            if (fabric_.unsent(to) <= kMostUnsent) return true;
+            if (fabric_.unsent(to) <= most) return true;
             if (fabric_.move()) backoff.reset();
         }
         if (gives_up()) return false;

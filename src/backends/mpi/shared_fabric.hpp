@@ -25,10 +25,10 @@ public:
     void forget(int rank);
     std::optional<double> ping_pong(const Fabric::PingPong& wanted, Clock::time_point until);
 
-    /// Until no more than `kMostUnsent` bytes for a rank are still here: memory of messages that is
-    /// used again soon is still in a cache. False if `gives_up()` first.
-    bool make_room(int to, const std::function<bool()>& gives_up);
     static constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
+    /// Until no more than `most` bytes for a rank are still here: memory of messages that is used
+    /// again soon is still in a cache. False if `gives_up()` first.
+    bool make_room(int to, const std::function<bool()>& gives_up, std::size_t most = kMostUnsent);
 
     /// See Fabric::make_group.
     Result<> make_group(const Fabric::GroupRequest& request);

@@ -260,6 +260,30 @@ TEST(SumsByMpi, FailForAllWhenOneCannotTakePartAndThenGoOn) {
     EXPECT_EQ(sum[7], a[7] + b[7]);
 }
 
+TEST(SumsByMpi, FailForAllWhenOneDropsOut) {
+    for (const bool throws : {false, true}) {
+        TestJob job(3, 1, by_mpi(), plain());
+        Addends addends(job, 400'000);
+        const auto sums = addends.sums();
+        job.fabric.set_before_sums(2, [throws]() -> Result<> {
+            if (throws) throw std::bad_alloc();
+            return failure(Errc::device, "MPI does not want to");
+        });
+        const auto begin = Clock::now();
+        for (int i = 0; i < 2; ++i) ASSERT_TRUE(sums->add_up(addends.tensors));
+        EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 2 is lost"));
+        EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI2: lost: "));
+        EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
+        EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << "sooner than by silence";
+        EXPECT_FALSE(job.cluster->loss(1) || job.cluster->loss(3));
+        job.end();
+        ASSERT_FALSE(job.outcomes[1]);
+        if (!throws) {
+            EXPECT_EQ(job.outcomes[1].error().message, "MPI does not want to");
+        }
+    }
+}
+
 /// Two products, the second cut so that its results are addends: what a layer of a joined device
 /// does.
 Values run_joined(std::vector<ggml_backend_dev_t> devices) {

@@ -62,8 +62,7 @@ Result<> Cluster::handle(int rank, const Opened& message) {
         case Kind::done:
             return handle_done(rank, message.header, in);
         case Kind::reject:
-            return failure(Errc::corrupt,
-                           "it was sent something it could not make sense of: ", in.text());
+            return failure(Errc::corrupt, "it cannot go on: ", in.text());
         default:
             return nonsense("a message that workers do not send");
     }

@@ -34,7 +34,7 @@ bool Driver::take_one(bool is_idle) {
     if (!message) return false;
     handler_is_idle_ = is_idle;
     handler_ = std::this_thread::get_id();
-    handle_(*std::move(message));
+    calls_.handle(*std::move(message));
     handler_ = std::thread::id();
     return true;
 }

@@ -16,9 +16,18 @@ namespace heddle::mpi {
 /// in and deals with what has come, for others too; where none waits, the worker's own thread does.
 class Driver {
 public:
-    /// `handle` deals with a message; it is called by one thread at a time.
-    Driver(Outbox& outbox, std::function<void(Message)> handle)
-        : fabric_(outbox.fabric()), handle_(std::move(handle)) {}
+    /// What the worker does.
+    struct Calls {
+        /// Deals with a message; called by one thread at a time.
+        std::function<void(Message)> handle;
+        /// See `drop_out`.
+        std::function<void(const Error&)> drop_out;
+    };
+    Driver(Outbox& outbox, Calls calls) : fabric_(outbox.fabric()), calls_(std::move(calls)) {}
+
+    /// Other ranks wait for what this worker cannot do any more, and would not hear of it
+    /// otherwise: it says why, and leaves. For any thread.
+    void drop_out(const Error& reason) { calls_.drop_out(reason); }
 
     /// Until `done()`, which is asked without any lock of this object; false if the worker leaves
     /// first. Not from within `handle`.
@@ -79,7 +88,7 @@ private:
     bool step(bool is_idle);
 
     SharedFabric& fabric_;
-    const std::function<void(Message)> handle_;
+    const Calls calls_;
 
     std::mutex turn_;  ///< held by the thread that takes in and deals with messages
     std::deque<Message> later_;

@@ -5,6 +5,7 @@
 
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
+#include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
 namespace {
@@ -31,17 +32,40 @@ Errc code_of(float flags) { return std::fmod(flags, kStopped) == 0 ? Errc::abort
 
 }  // namespace
 
+/// Ends with this object, however that comes about.
+class GroupSum::Turn {
+public:
+    explicit Turn(GroupSum& sum) : sum_(sum) {}
+    ~Turn() {
+        sum_.group_->turn = sum_.request_.turn + 1;
+        sum_.driver_.wake();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+private:
+    GroupSum& sum_;
+};
+
 Result<> GroupSum::run() {
-    HEDDLE_TRY(wait_for_turn());
-    auto done = add_up(request_.placed.buffer->wait_for_loads());
-    end_turn();
-    return done;
+    return take_part([&] { return request_.placed.buffer->wait_for_loads(); });
 }
 
 void GroupSum::give_up(const Error& error) {
-    if (!wait_for_turn()) return;  // there are no more sums in this group
-    static_cast<void>(add_up(error));
-    end_turn();
+    static_cast<void>(take_part([&] { return Result<>(error); }));
+}
+
+Result<> GroupSum::take_part(const std::function<Result<>()>& prepare) {
+    Result<> own = ok();
+    auto done = plugin::attempt([&]() -> Result<> {
+        HEDDLE_TRY(wait_for_turn());
+        const Turn turn(*this);
+        own = prepare();
+        return add_up(own);
+    });
+    if (done) return own;
+    if (lost_member() == 0) driver_.drop_out(done.error());
+    return done;
 }
 
 int GroupSum::lost_member() const {
@@ -58,25 +82,21 @@ Result<> GroupSum::wait_for_turn() {
     return failure(Errc::device, "a sum of turn ", request_.turn, " in turn ", group_->turn.load());
 }
 
-void GroupSum::end_turn() {
-    group_->turn = request_.turn + 1;
-    driver_.wake();
-}
-
-Result<> GroupSum::add_up(Result<> own) {
+Result<> GroupSum::add_up(Result<>& own) {
     const std::size_t total = byte_size(request_.placed.tensor);
     std::size_t done = 0;
     do {
         const std::size_t size = std::min(kChunk, total - done);
-        HEDDLE_TRY(add_slice(done, size, own));
+        HEDDLE_TRY_ASSIGN(const bool goes_on, add_slice(done, size, own));
+        if (!goes_on) break;
         done += size;
     } while (done < total);
-    return own;
+    return ok();
 }
 
-/// Fails when all of them stop. Where only this one has failed so far, the others hear of it with
-/// the next slice, if there is one.
-Result<> GroupSum::add_slice(std::size_t offset, std::size_t size, Result<>& own) {
+/// Where only this one has failed so far, the others hear of it with the next slice, if there is
+/// one.
+Result<bool> GroupSum::add_slice(std::size_t offset, std::size_t size, Result<>& own) {
     const std::size_t count = size / sizeof(float);
     std::vector<float> values(count + kExtra);
     if (own && request_.adds) {
@@ -97,13 +117,14 @@ Result<> GroupSum::add_slice(std::size_t offset, std::size_t size, Result<>& own
         if ((*sum)[count + 1 + i] == members * part_of(request_.tag, i)) continue;
         return failure(Errc::device, "ranks have added up what are not parts of one sum");
     }
-    if (!own) return own;
+    if (!own) return false;
     if ((*sum)[count] > 0) {
-        return failure(code_of((*sum)[count]), "another rank of a sum could not take part");
+        own = failure(code_of((*sum)[count]), "another rank of a sum could not take part");
+        return false;
     }
     own = reported(
         [&] { ggml_backend_tensor_set(&request_.placed.tensor, sum->data(), offset, size); });
-    return ok();
+    return true;
 }
 
 // ---- as rank 0 asks for it ---------------------------------------------------------------------

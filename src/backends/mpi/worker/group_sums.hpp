@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct RankGroup {
 /// same bits on all of them.
 ///
 /// What MPI has begun cannot be called off. So a member that cannot add anything takes part all the
-/// same, and says behind its numbers that it failed; then all of them stop. Sums of a group happen
-/// in the order in which rank 0 told of them, whatever streams they are in.
+/// same, and says behind its numbers that it failed; then all of them stop. One that cannot even do
+/// that leaves: else the others would wait for it. Sums of a group happen in the order in which
+/// rank 0 told of them, whatever streams they are in.
 class GroupSum {
 public:
     struct Surroundings {
@@ -49,11 +51,15 @@ public:
     void give_up(const Error& error);
 
 private:
+    class Turn;
+    /// `prepare` says whether this member can add anything.
+    Result<> take_part(const std::function<Result<>()>& prepare);
     Result<> wait_for_turn();
-    void end_turn();
-    /// `own`: what went wrong here before.
-    Result<> add_up(Result<> own);
-    Result<> add_slice(std::size_t offset, std::size_t size, Result<>& own);
+    /// Fails where the others do not know that this member stops, unless one of them is lost.
+    /// `own`: what goes wrong for all of them; what went wrong here before.
+    Result<> add_up(Result<>& own);
+    /// False if all of them stop.
+    Result<bool> add_slice(std::size_t offset, std::size_t size, Result<>& own);
     /// A member that is lost; 0: none.
     int lost_member() const;
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kTimeoutsOfSilence = 3;
 constexpr std::chrono::seconds kWelcome{60};
+constexpr std::chrono::milliseconds kReject{100};  ///< for the last message to get away
 
 }  // namespace
 
@@ -63,9 +64,8 @@ Result<> Server::serve() {
         if (!is_silent()) continue;
         driver_.catch_up();  // a thread may have dealt with one message all the time
         if (!is_silent() || driver_.has_stopped()) continue;
-        outcome_ = failure(Errc::device, "nothing was heard of rank 0 for ",
-                           kTimeoutsOfSilence * timeout_.count(), " ms");
-        driver_.stop();
+        leave(failure(Errc::device, "nothing was heard of rank 0 for ",
+                      kTimeoutsOfSilence * timeout_.count(), " ms"));
     }
     return outcome_;
 }
@@ -74,19 +74,40 @@ bool Server::is_silent() const {
     return Clock::now() - heard_.load() > kTimeoutsOfSilence * timeout_;
 }
 
+bool Server::decide(Result<> outcome) {
+    const std::lock_guard guard(leaving_lock_);
+    if (std::exchange(leaves_, true)) return false;
+    outcome_ = std::move(outcome);
+    return true;
+}
+
+void Server::end_waits() {
+    driver_.stop();
+    loader_.stop();
+}
+
+void Server::leave(Result<> outcome) {
+    if (decide(std::move(outcome))) end_waits();
+}
+
+void Server::drop_out(const Error& reason) {
+    if (!decide(reason)) return;
+    static_cast<void>(plugin::attempt([&] {
+        ByteWriter reject = begin({.kind = Kind::reject});
+        reject.text(reason.message.substr(0, 2048));
+        outbox_.send(0, seal(std::move(reject)));
+        const auto until = Clock::now() + kReject;
+        outbox_.fabric().make_room(
+            0, [&] { return Clock::now() > until; }, 0);
+    }));
+    end_waits();
+}
+
 void Server::take(Message message) {
     if (message.source == 0) heard_ = Clock::now();
     auto handled = plugin::attempt([&] { return handle(message); });
     if (outbox_.owes_much()) beat();
-    if (!handled) {
-        ByteWriter reject = begin({.kind = Kind::reject});
-        reject.text(handled.error().message.substr(0, 2048));
-        outbox_.send(0, seal(std::move(reject)));
-        for (int i = 0; i < 1000 && outbox_.fabric().unsent(0) > 0; ++i) driver_.let_sends_move();
-        outcome_ = std::move(handled);
-        leaves_ = true;
-    }
-    if (leaves_) driver_.stop();
+    if (!handled) drop_out(handled.error());
 }
 
 Result<> Server::wait_for_welcome() {
@@ -208,7 +229,7 @@ void Server::handle_worker(Message& message) {
 Result<> Server::handle_command(const Header& header, ByteReader& in) {
     switch (header.kind) {
         case Kind::goodbye:
-            leaves_ = true;
+            leave(ok());
             return ok();
         case Kind::refused:
             return failure(Errc::device, "rank 0 has given this worker up: ", in.text());

@@ -55,6 +55,12 @@ private:
     using Stream = std::shared_ptr<Executor>;
 
     Result<> wait_for_welcome();
+    /// The end, which the first call decides. For any thread.
+    void leave(Result<> outcome);
+    bool decide(Result<> outcome);  ///< false if that was done before
+    void end_waits();
+    /// See Driver.
+    void drop_out(const Error& reason);
     void beat();
     void keep_beating();
     /// Deals with a message; what cannot be ends the worker.
@@ -127,7 +133,9 @@ private:
     Result<> make_room();
 
     Outbox outbox_;
-    Driver driver_{outbox_, [this](Message message) { take(std::move(message)); }};
+    Driver driver_{outbox_,
+                   {.handle = [this](Message message) { take(std::move(message)); },
+                    .drop_out = [this](const Error& reason) { drop_out(reason); }}};
     Mailbox mailbox_{outbox_, driver_};
     StreamThreads threads_{driver_};
     const ServeOptions options_;
@@ -141,7 +149,8 @@ private:
     std::map<std::uint32_t, Upload> uploads_;
     std::map<std::uint32_t, std::shared_ptr<RankGroup>> groups_;
     std::chrono::milliseconds timeout_{10'000};
-    bool leaves_ = false;
+    std::mutex leaving_lock_;
+    bool leaves_ = false;                   ///< guarded by `leaving_lock_`
     Result<> outcome_ = ok();               ///< how it ended; set before the driver stops
     std::atomic<Clock::time_point> heard_;  ///< of rank 0; for any thread
     std::atomic<bool> has_streams_{false};  ///< or had some; for any thread
