@@ -206,19 +206,6 @@ TEST(Failures, OfAStreamAreThoseOfStreamsThatWaitForIt) {
     EXPECT_THAT(all.failure_of(1), HasSubstr("rank 1 is lost"));
 }
 
-/// The first message of some kind that a rank is sent.
-Bytes next_of(Fabric& seat, Kind kind) {
-    for (int i = 0; i < 5000; ++i) {
-        const auto message = seat.receive();
-        if (!message) {
-            std::this_thread::sleep_for(milliseconds(1));
-        } else if (const auto opened = open(*message); opened && opened->header.kind == kind) {
-            return message->bytes;
-        }
-    }
-    return {};
-}
-
 std::atomic<milliseconds> start_takes{milliseconds(0)};
 
 TEST(Worker, DoesNotTakeItsOwnSlownessForSilence) {

@@ -107,6 +107,19 @@ inline std::string loss_of(const TestJob& job, int rank) {
     return "not lost";
 }
 
+/// The first message of some kind that a rank is sent.
+inline Bytes next_of(Fabric& seat, Kind kind) {
+    for (int i = 0; i < 5000; ++i) {
+        const auto message = seat.receive();
+        if (!message) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        } else if (const auto opened = open(*message); opened && opened->header.kind == kind) {
+            return message->bytes;
+        }
+    }
+    return {};
+}
+
 /// Headers of a few tensors and a graph.
 inline ggml_context_ptr small_context() {
     return ggml_context_ptr(ggml_init({std::size_t{1} << 16, nullptr, true}));

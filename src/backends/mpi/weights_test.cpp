@@ -267,12 +267,6 @@ TEST(WeightsInMemory, ThatADeviceIsMappedToAreNoFiles) {
 
 // ---- by their path -----------------------------------------------------------------------------
 
-const auto load_file = [](ggml_tensor* tensor, const std::string& path, std::uint64_t offset) {
-    heddle_clear_error();
-    return reinterpret_cast<heddle_backend_load_file_t>(ggml_backend_reg_get_proc_address(
-        ggml_backend_mpi_reg(), "heddle_backend_load_file"))(tensor, path.c_str(), offset);
-};
-
 TEST(WeightsByPath, AreReadByTheWorkerOrSent) {
     const MappedFile model("-r.gguf", 2 * kSize), other("-r.bin", 2 * kSize);
     There there({}, {});

@@ -45,4 +45,11 @@ struct There {
     ggml_tensor* tensor = nullptr;
 };
 
+/// See heddle_backend_load_file_t.
+inline bool load_file(ggml_tensor* tensor, const std::string& path, std::uint64_t offset) {
+    heddle_clear_error();
+    return reinterpret_cast<heddle_backend_load_file_t>(ggml_backend_reg_get_proc_address(
+        ggml_backend_mpi_reg(), "heddle_backend_load_file"))(tensor, path.c_str(), offset);
+}
+
 }  // namespace heddle::mpi

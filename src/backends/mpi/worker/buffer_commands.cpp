@@ -116,7 +116,7 @@ Result<> Server::clear(ByteReader& in) {
     const auto number = in.get<std::uint32_t>();
     const auto value = in.get<std::uint8_t>();
     HEDDLE_TRY_ASSIGN(const SharedBuffer buffer, buffers_.find(number));
-    (void)buffer->wait_for_loads();  // the next graph says what became of them
+    (void)wait_for_loads(*buffer);  // the next graph says what became of them
     const auto done = reported([&] { ggml_backend_buffer_clear(buffer->c(), value); });
     if (!done) note_failure(buffer->device(), done.error());
     return ok();
@@ -134,7 +134,7 @@ Result<> Server::fill(ByteReader& in) {
     const auto value = in.get<std::uint8_t>();
     const std::size_t bytes = byte_size(target.tensor);
     if (!in.finished() || offset > bytes || size > bytes - offset) return broken("a fill");
-    (void)target.buffer->wait_for_loads();
+    (void)wait_for_loads(*target.buffer);
     const auto done =
         reported([&] { ggml_backend_tensor_memset(&target.tensor, value, offset, size); });
     if (!done) note_failure(target.buffer->device(), done.error());
@@ -145,7 +145,7 @@ Result<> Server::write(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed target, placed(in));
     HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(target.tensor)));
     HEDDLE_TRY_ASSIGN(const Unpacked content, Unpacked::get(in, pieces.size * pieces.count));
-    (void)target.buffer->wait_for_loads();
+    (void)wait_for_loads(*target.buffer);
     const auto done = reported([&] {
         ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
                                    pieces.size, pieces.count, pieces.tensor_stride,
@@ -173,7 +173,7 @@ Result<> Server::write_whole(ByteReader& in) {
     upload.bytes.insert(upload.bytes.end(), part.begin(), part.end());
     if (upload.bytes.size() < total) return ok();
     Placed& whole = upload.placed;
-    (void)whole.buffer->wait_for_loads();
+    (void)wait_for_loads(*whole.buffer);
     const auto done = reported([&] {
         ggml_backend_buffer_init_tensor(whole.buffer->c(), &whole.tensor);
         ggml_backend_tensor_set(&whole.tensor, upload.bytes.data(), 0, total);
@@ -184,7 +184,7 @@ Result<> Server::write_whole(ByteReader& in) {
 }
 
 Result<> Server::send_content(std::uint32_t request, const Placed& placed, const Pieces& pieces) {
-    HEDDLE_TRY(placed.buffer->wait_for_loads());
+    HEDDLE_TRY(wait_for_loads(*placed.buffer));
     std::uint64_t sent = 0;
     return in_parts(pieces, [&](const Pieces& part, std::size_t) -> Result<> {
         HEDDLE_TRY(make_room());
@@ -216,8 +216,8 @@ Result<> Server::copy(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed from, placed(in));
     HEDDLE_TRY_ASSIGN(Placed to, placed(in));
     if (!in.finished() || !same_layout(from.tensor, to.tensor)) return broken("a copy");
-    (void)to.buffer->wait_for_loads();
-    Result<> done = from.buffer->wait_for_loads();
+    (void)wait_for_loads(*to.buffer);
+    Result<> done = wait_for_loads(*from.buffer);
     if (done) done = reported([&] { ggml_backend_tensor_copy(&from.tensor, &to.tensor); });
     if (!done) note_failure(to.buffer->device(), done.error());
     return ok();

@@ -46,7 +46,8 @@ bool Driver::let_sends_move() {
         return false;
     }
     later_.push_back(*std::move(message));
-    return later_.back().source == 0;
+    calls_.hear(later_.back());
+    return true;
 }
 
 std::optional<Message> Driver::wait_for_message(
@@ -60,6 +61,7 @@ std::optional<Message> Driver::wait_for_message(
         }
         if (is_wanted(*message)) return message;
         later_.push_back(*std::move(message));
+        calls_.hear(later_.back());
         backoff.reset();
     }
     return std::nullopt;

@@ -20,6 +20,8 @@ public:
     struct Calls {
         /// Deals with a message; called by one thread at a time.
         std::function<void(Message)> handle;
+        /// Looks at a message that came within `handle` and is dealt with later.
+        std::function<void(const Message&)> hear;
         /// See `drop_out`.
         std::function<void(const Error&)> drop_out;
     };
@@ -59,8 +61,8 @@ public:
     /// The same, behind a thread that is at it.
     void catch_up();
 
-    /// From within `handle`: lets what is being sent move on. Messages that come meanwhile are
-    /// dealt with later. True if one of rank 0 came.
+    /// From within `handle`: lets what is being sent move on. True if a message came meanwhile; it
+    /// is dealt with later.
     bool let_sends_move();
 
     /// From within `handle`: the next message that `is_wanted`, ahead of others that came before

@@ -154,14 +154,11 @@ Result<> Server::take_group(ByteReader& in) {
         return opened ? opened->header.kind : Kind::none;
     };
     const auto is_wanted = [&](const Message& message) {
-        if (message.source != 0) return false;
-        heard_ = Clock::now();
-        const Kind said = kind(message);
-        return said == Kind::join || said == Kind::goodbye || said == Kind::refused;
+        return message.source == 0 && kind(message) == Kind::join;
     };
     auto message = driver_.wait_for_message(is_wanted, [&] { return is_silent(); });
     if (!message) return failure(Errc::device, "rank 0 does not say whether a group is made");
-    if (kind(*message) != Kind::join) return handle(*message);
+    heard_ = Clock::now();
     const auto opened = open(*message);
     ByteReader join(opened->body);
     HEDDLE_TRY_ASSIGN(const bool is_made, join_group(*group, join));

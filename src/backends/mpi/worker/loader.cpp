@@ -14,12 +14,16 @@ namespace {
 constexpr std::size_t kThreads = 2;
 constexpr std::size_t kPart = std::size_t{4} << 20;
 
+Error left() { return failure(Errc::aborted, "the worker leaves"); }
+
 /// One piece, a few MiB at a time.
-Result<> perform_one(Load& load, std::size_t offset, std::uint64_t place) {
+Result<> perform_one(Load& load, std::size_t offset, std::uint64_t place,
+                     const std::atomic<bool>& stops) {
     Bytes part;
     const std::size_t size = load.pieces.size, step = load.in_one_piece ? size : kPart;
     Tensor& tensor = load.target.tensor;
     for (std::size_t done = 0; done < size; done += part.size()) {
+        if (stops) return left();
         part.resize(std::min(step, size - done));
         HEDDLE_TRY(load.file->read(place + done, part));
         HEDDLE_TRY(reported([&] {
@@ -42,15 +46,16 @@ Result<> perform_some(Load& load, std::size_t first, std::size_t count) {
     });
 }
 
-Result<> perform(Load& load) {
+Result<> perform(Load& load, const std::atomic<bool>& stops) {
     const Pieces& all = load.pieces;
     // Pieces that are far apart are read by themselves, large ones in parts.
     const std::size_t together = kPart / std::max(all.host_stride, all.size);
     for (std::size_t first = 0; first < all.count;) {
+        if (stops) return left();
         const std::size_t count = std::min(std::max<std::size_t>(together, 1), all.count - first);
         HEDDLE_TRY(count > 1 ? perform_some(load, first, count)
                              : perform_one(load, all.offset + first * all.tensor_stride,
-                                           load.place + first * all.host_stride));
+                                           load.place + first * all.host_stride, stops));
         first += count;
     }
     // It was compared when it was opened, and may be anything by now.
@@ -90,7 +95,7 @@ void Loader::stop() {
 
 void Loader::give_up_queue() {
     for (const Load& load : loads_) {
-        load.target.buffer->end_load(failure(Errc::aborted, "the worker leaves"));
+        load.target.buffer->end_load(left());
     }
     loads_.clear();
 }
@@ -119,7 +124,7 @@ void Loader::work() {
         loads_.pop_front();
         running_.push_back(&load);
         guard.unlock();
-        load.target.buffer->end_load(plugin::attempt([&] { return perform(load); }));
+        load.target.buffer->end_load(plugin::attempt([&] { return perform(load, stops_); }));
         guard.lock();
         std::erase(running_, &load);
         changed_.notify_all();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
@@ -38,8 +39,8 @@ public:
     ~Loader();
     /// The target's buffer knows of it from now on.
     void submit(Load load);
-    /// Gives up what is in the queue, and what comes later: what waits for it need not wait any
-    /// longer.
+    /// Gives up what is in the queue, what comes later, and the rest of what is being read: what
+    /// waits for it need not wait any longer.
     void stop();
 
 private:
@@ -52,7 +53,7 @@ private:
     std::condition_variable changed_;
     std::deque<Load> loads_;
     std::vector<const Load*> running_;
-    bool stops_ = false;
+    std::atomic<bool> stops_{false};  ///< set under the lock
     std::vector<std::thread> threads_;
 };
 

@@ -64,8 +64,7 @@ Result<> Server::serve() {
         if (!is_silent()) continue;
         driver_.catch_up();  // a thread may have dealt with one message all the time
         if (!is_silent() || driver_.has_stopped()) continue;
-        leave(failure(Errc::device, "nothing was heard of rank 0 for ",
-                      kTimeoutsOfSilence * timeout_.count(), " ms"));
+        leave_for_silence();
     }
     return outcome_;
 }
@@ -90,6 +89,11 @@ void Server::leave(Result<> outcome) {
     if (decide(std::move(outcome))) end_waits();
 }
 
+void Server::leave_for_silence() {
+    leave(failure(Errc::device, "nothing was heard of rank 0 for ",
+                  kTimeoutsOfSilence * timeout_.count(), " ms"));
+}
+
 void Server::drop_out(const Error& reason) {
     if (!decide(reason)) return;
     static_cast<void>(plugin::attempt([&] {
@@ -108,6 +112,23 @@ void Server::take(Message message) {
     auto handled = plugin::attempt([&] { return handle(message); });
     if (outbox_.owes_much()) beat();
     if (!handled) drop_out(handled.error());
+}
+
+void Server::hear(const Message& message) {
+    if (message.source != 0) return;
+    heard_ = Clock::now();
+    const auto opened = open(message);
+    if (!opened) return;
+    const auto look_at = [&](Kind kind) {
+        if (kind == Kind::goodbye) leave(ok());
+        if (kind == Kind::refused) leave(failure(Errc::device, "rank 0 has given this worker up"));
+    };
+    if (opened->header.kind != Kind::batch) return look_at(opened->header.kind);
+    for (ByteView rest = opened->body; !rest.empty();) {
+        const auto first = first_of(rest);
+        if (!first) return;
+        look_at(kind_of(Bytes(first->begin(), first->end())));
+    }
 }
 
 Result<> Server::wait_for_welcome() {
@@ -168,9 +189,20 @@ Result<> Server::make_room() {
         if (driver_.has_stopped() || !driver_.is_handling() || !driver_.let_sends_move()) {
             return failure(Errc::device, "rank 0 does not take what it asked for");
         }
-        heard_ = Clock::now();
     }
     return ok();
+}
+
+/// Where this thread is the one that listens to rank 0, it goes on to.
+Result<> Server::wait_for_loads(ServedBuffer& buffer) {
+    constexpr std::chrono::milliseconds kLook{5}, kAtOnce{0};
+    bool any = false;
+    while (driver_.is_handling() && !driver_.has_stopped() &&
+           !buffer.is_loaded_within(any ? kAtOnce : kLook)) {
+        any = driver_.let_sends_move();
+        if (!any && is_silent()) leave_for_silence();
+    }
+    return buffer.wait_for_loads();
 }
 
 // ---- messages ----------------------------------------------------------------------------------

@@ -65,6 +65,9 @@ private:
     void keep_beating();
     /// Deals with a message; what cannot be ends the worker.
     void take(Message message);
+    /// Of a message that is dealt with later: it shows that rank 0 is there, and may say that the
+    /// worker is to leave.
+    void hear(const Message& message);
     Result<> handle(Message& message);
     Result<> handle_batch(ByteView batch);
     void handle_worker(Message& message);
@@ -72,6 +75,7 @@ private:
     Result<> handle_more(const Header& header, ByteReader& in);
     Result<> handle_of_stream(const Header& header, ByteReader& in, Message& message);
     bool is_silent() const;
+    void leave_for_silence();
 
     // Buffers; a failure other than `corrupt` belongs to the device, not to the protocol.
     Result<> ask_op(ByteReader& in);
@@ -131,10 +135,13 @@ private:
     Result<> send_content(std::uint32_t request, const Placed& placed, const Pieces& pieces);
     /// Until little of what was sent to rank 0 is still here. Fails if the worker leaves first.
     Result<> make_room();
+    /// Until a buffer's weights have been read, or given up because the worker leaves.
+    Result<> wait_for_loads(ServedBuffer& buffer);
 
     Outbox outbox_;
     Driver driver_{outbox_,
                    {.handle = [this](Message message) { take(std::move(message)); },
+                    .hear = [this](const Message& message) { hear(message); },
                     .drop_out = [this](const Error& reason) { drop_out(reason); }}};
     Mailbox mailbox_{outbox_, driver_};
     StreamThreads threads_{driver_};

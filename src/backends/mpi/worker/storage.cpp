@@ -127,6 +127,11 @@ Result<> ServedBuffer::wait_for_loads() {
     return ok();
 }
 
+bool ServedBuffer::is_loaded_within(std::chrono::milliseconds time) {
+    std::unique_lock guard(lock_);
+    return changed_.wait_for(guard, time, [&] { return loads_ == 0; });
+}
+
 Result<> Buffers::add(std::uint32_t number, SharedBuffer buffer) {
     if (buffers_.try_emplace(number, std::move(buffer)).second) return ok();
     return failure(Errc::corrupt, "buffer ", number, " is there already");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -66,6 +67,8 @@ public:
     void begin_load();
     void end_load(const Result<>& outcome);
     Result<> wait_for_loads();
+    /// False if some are still being read after that time.
+    bool is_loaded_within(std::chrono::milliseconds time);
 
 private:
     const ggml_backend_buffer_ptr buffer_;
