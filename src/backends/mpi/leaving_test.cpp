@@ -8,6 +8,26 @@
 namespace heddle::mpi {
 namespace {
 
+TEST(Worker, LeavesWhenAStreamCannotTellOthersThatItFailed) {
+    ThreadFabric fabric(2);
+    const auto seat = fabric.join(1);
+    Outbox outbox(*seat);
+    std::atomic<bool> has_left{false};
+    Driver driver(outbox, {.handle = [](Message) {},
+                           .hear = [](const Message&) {},
+                           .drop_out = [&](const Error&) { has_left = true; }});
+    StreamThreads threads(driver);
+    threads.make_enough(1);
+    const auto stream =
+        std::make_shared<Executor>(Executor::Surroundings{outbox, driver, threads}, 1, 0, nullptr);
+    stream->submit({.place = 1, .run = [] { return Result<>(failure(Errc::device, "oh")); }});
+    stream->submit({.place = 2, .skip = [](const Error&) { throw std::bad_alloc(); }});
+    EXPECT_EQ(stream->wait_for(2).error().message, "oh");
+    EXPECT_TRUE(has_left);
+    driver.stop();
+    threads.end();
+}
+
 TEST(Worker, HearsThatItIsToLeaveWhileAGroupIsMade) {
     for (const bool is_batched : {false, true}) {
         ThreadFabric fabric(2);

@@ -56,9 +56,11 @@ public:
 
     void start(int rank, ggml_backend_dev_t device) {
         threads_.emplace_back([this, rank, device] {
-            const auto seat = fabric_.join(rank);
-            Server server(*seat, {device}, {.is_chosen = true});
-            auto served = server.serve();
+            const auto served = plugin::attempt([&] {
+                const auto seat = fabric_.join(rank);
+                Server server(*seat, {device}, {.is_chosen = true});
+                return server.serve();
+            });
             if (!served) plugin::log(GGML_LOG_LEVEL_WARN, served.error().message);
         });
     }

@@ -112,7 +112,8 @@ void Executor::perform(Job job) {
 void Executor::skip(const Job& job, const Error& error) {
     if (!job.skip) return;
     if (may_take_long(job.kind)) threads_.go_on_without_this_one();
-    job.skip(error);
+    const auto skipped = plugin::attempt([&] { job.skip(error); });
+    if (!skipped) driver_.drop_out(skipped.error());  // others wait for what it was to tell them
 }
 
 Result<> Executor::attempt(const Job& job) {

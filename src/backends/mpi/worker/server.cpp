@@ -177,7 +177,7 @@ void Server::keep_beating() {
     std::unique_lock guard(beat_lock_);
     while (!beat_stops_.wait_for(guard, pause, [&] { return stops_; })) {
         guard.unlock();
-        beat();
+        if (auto done = plugin::attempt([&] { beat(); }); !done) drop_out(done.error());
         guard.lock();
     }
 }

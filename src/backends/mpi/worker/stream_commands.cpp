@@ -4,6 +4,7 @@
 #include "backends/mpi/packing.hpp"
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
+#include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
 namespace {
@@ -327,7 +328,7 @@ Result<Job> Server::send_job(ByteReader& in) {
     return Job{
         .run =
             [this, rank, tag, send_all] {
-                auto sent = send_all();
+                auto sent = plugin::attempt(send_all);
                 if (!sent) mailbox_.send_failure(rank, tag, sent.error());
                 mailbox_.end_sending(rank, tag);
                 return sent;
@@ -362,7 +363,7 @@ Result<Job> Server::receive_job(ByteReader& in) {
     };
     return Job{.run =
                    [this, rank, tag, receive_all]() mutable {
-                       auto received = receive_all();
+                       auto received = plugin::attempt(receive_all);
                        mailbox_.end_transfer(rank, tag, received.has_value());
                        return received;
                    },

@@ -1,6 +1,7 @@
 #include "backends/mpi/worker/stream_threads.hpp"
 
 #include "backends/mpi/worker/executor.hpp"
+#include "heddle/backend/guard.hpp"
 #include "heddle/heddle.h"
 
 namespace heddle::mpi {
@@ -37,10 +38,13 @@ void StreamThreads::work() {
         ready_.pop_front();
         return true;
     };
-    while (driver_.wait_for_work(take)) {
-        stream->work();
-        stream.reset();
-    }
+    const auto done = plugin::attempt([&] {
+        while (driver_.wait_for_work(take)) {
+            stream->work();
+            stream.reset();
+        }
+    });
+    if (!done) driver_.drop_out(done.error());
 }
 
 void StreamThreads::end() {

@@ -4,6 +4,7 @@
 
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
+#include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
 namespace {
@@ -32,7 +33,7 @@ Result<> Sum::run() {
         }
         return ok();
     };
-    auto done = all();
+    auto done = plugin::attempt(all);
     if (!done) {
         give_up(done.error());
     } else {
