@@ -238,7 +238,7 @@ void lose_one_in(int number) {
 TEST(Schedules, EndInTimeWhenAWorkerDies) {
     ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
     // Most of each is waiting: some at a time.
-    constexpr int kAtATime = 4;
+    constexpr int kAtATime = 8;
     const int count = std::max(schedule_count() / 100, 12);
     std::vector<std::thread> threads;
     for (int first = 0; first < kAtATime; ++first) {
