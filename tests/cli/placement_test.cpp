@@ -178,8 +178,8 @@ TEST_F(Placement, TheTextGoesOnHoweverADeviceFails) {
 }
 
 TEST_F(Placement, TheOtherDevicesTakeOver) {
-    // Each fails at its 1000th node. The second has the output, but begins later.
-    const Outcome outcome = run("sim:devices=2,node=1000", {"--json"});
+    // Each fails at its 500th node. The second has the output, but begins later.
+    const Outcome outcome = run("sim:devices=2,node=500", {"--json"});
     const json with = json::parse(outcome.out, nullptr, false);
     EXPECT_EQ(with["ids"], run_json("CPU")["ids"]);
     ASSERT_EQ(with["failed_devices"].size(), 2u) << outcome.err;
