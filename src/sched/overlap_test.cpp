@@ -194,6 +194,21 @@ TEST_F(OverlapTest, AnyOrderOfSizesAndGroupsGivesTheSameResults) {
     run(steps);
 }
 
+TEST_F(OverlapTest, GraphsLikeTheOneThatWasReservedTakeItsPlan) {
+    start(2, 1);
+    Stages::Net largest = stages->build(0, kMostColumns), smaller = stages->build(0, 40);
+    ASSERT_TRUE(ggml_backend_sched_reserve(rig->sched(), largest.graph())) << heddle_last_error();
+    for (const Tensor* tensor : {largest.x, largest.y}) {
+        EXPECT_EQ(tensor->buffer, nullptr);
+        EXPECT_EQ(tensor->data, nullptr);
+    }
+    const heddle_sched_counts before = rig->counts();
+    ASSERT_TRUE(ggml_backend_sched_alloc_graph(rig->sched(), smaller.graph()))
+        << heddle_last_error();
+    EXPECT_EQ(rig->counts().placed, before.placed);
+    EXPECT_EQ(rig->counts().reused, before.reused + 1);
+}
+
 TEST_F(OverlapTest, WhatCallersQueueMeanwhileIsWaitedFor) {
     start(1, 1);
     const auto begin = [&](Stages::Net& net) {
@@ -204,6 +219,8 @@ TEST_F(OverlapTest, WhatCallersQueueMeanwhileIsWaitedFor) {
                   GGML_STATUS_SUCCESS);
     };
     Stages::Net first = stages->build(0, kMostColumns / 2), second = stages->build(0, kMostColumns);
+    // Another graph, so that another plan is made.
+    ggml_build_forward_expand(second.graph(), ggml_silu(second.context(), second.y));
     begin(first);
     ggml_backend_sched_synchronize(rig->sched());
     Values result(static_cast<std::size_t>(ggml_nelements(first.y)));

@@ -1,6 +1,7 @@
 #include "sched/scheduler.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/log.hpp"
 #include "sched/check.hpp"
@@ -9,6 +10,49 @@
 
 using namespace heddle;
 using namespace heddle::sched;
+
+namespace {
+
+/// A graph whose tensors get back what they had, when it goes: a graph is only reserved.
+class AsBefore {
+public:
+    explicit AsBefore(const Graph& graph) {
+        for (const auto tensors : {leafs_of(graph), nodes_of(graph)}) {
+            for (Tensor* const each : tensors) {
+                if (each != nullptr)
+                    before_.push_back({each, each->buffer, each->data, each->extra});
+            }
+        }
+    }
+    ~AsBefore() {
+        for (const Before& each : before_) {
+            each.tensor->buffer = each.buffer;
+            each.tensor->data = each.data;
+            each.tensor->extra = each.extra;
+        }
+    }
+    AsBefore(const AsBefore&) = delete;
+    AsBefore& operator=(const AsBefore&) = delete;
+
+private:
+    struct Before {
+        Tensor* tensor;
+        Buffer* buffer;
+        void *data, *extra;
+    };
+    std::vector<Before> before_;
+};
+
+/// Not while there are views of tensors outside of the graph that have no memory yet.
+bool can_be_placed(const GraphIndex& index) {
+    for (TensorId id = 0; static_cast<std::size_t>(id) < index.size(); ++id) {
+        const TensorId root = index.root(id);
+        if (root != id && !index.is_listed(root) && !index.had_memory(root)) return false;
+    }
+    return true;
+}
+
+}  // namespace
 
 ggml_backend_sched::ggml_backend_sched(Team team, const Options& options)
     : team_(std::move(team)), options_(options) {}
@@ -156,11 +200,14 @@ Result<> ggml_backend_sched::plan_on_available(Graph& graph, bool place) {
     return is_back || is_gone ? plan_anew(graph, place) : std::move(planned);
 }
 
-/// All stages. Without `place` memory is only reserved, and the graph's tensors stay as they are.
+/// All stages. Without `place` the graph's tensors stay as they are, and the plan is for others
+/// like it.
 Result<> ggml_backend_sched::plan_anew(Graph& graph, bool place) {
     Unplaced unplaced(graph, *state_->memory);
+    std::optional<AsBefore> as_before;
+    if (!place) as_before.emplace(graph);
     HEDDLE_TRY(place_and_split(graph));
-    HEDDLE_TRY(plan_memory(place));
+    HEDDLE_TRY(plan_memory(place || can_be_placed(state_->index)));
     if (place) unplaced.keep();
     return ok();
 }

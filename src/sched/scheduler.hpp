@@ -50,8 +50,10 @@ struct ggml_backend_sched {
 
     /// Bytes that `reserve` would need on each runner, counted where it is shared at the first.
     heddle::Result<std::vector<std::size_t>> measure(heddle::Graph& graph);
-    heddle::Result<> reserve(heddle::Graph& graph);  ///< forgets pins if it succeeds
-    heddle::Result<> split(heddle::Graph& graph);    ///< only places and splits
+    /// Memory for the graph. Its plan is kept for graphs like it, of the same sizes or, in some of
+    /// their tensors, smaller ones. Forgets pins if it succeeds.
+    heddle::Result<> reserve(heddle::Graph& graph);
+    heddle::Result<> split(heddle::Graph& graph);  ///< only places and splits
     heddle::Result<> allocate(heddle::Graph& graph);
 
     /// Begins a run of the allocated graph, whichever is given; of `graph` if none is allocated.

@@ -283,7 +283,7 @@ Result<> Generator::reserve(std::int64_t end) {
     HEDDLE_TRY_ASSIGN(const Prepared largest, describe(*model_, tokens, seen, wanted_.every_token));
     scheduler_->reset();
     HEDDLE_TRY(pin_norms(*scheduler_, largest.batch));
-    HEDDLE_TRY(scheduler_->allocate(largest.graph));
+    HEDDLE_TRY(scheduler_->reserve(largest.graph));
     reserved_ = seen;
     return ok();
 }
