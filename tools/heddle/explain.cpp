@@ -57,9 +57,10 @@ std::vector<Demand> demands_of(const Llama& model, const std::vector<Room>& room
     std::vector<Demand> demands;
     for (const Need& need : model.needs()) {
         Demand demand{.device = need.device.name(), .weights = need.weights, .cache = need.cache};
-        demand.free = need.device.properties().memory_free;
         const auto room = std::ranges::find(rooms, need.device, &Room::device);
         if (room != rooms.end()) demand.budget = room->budget;
+        demand.free =
+            room != rooms.end() ? free_memory(*room) : need.device.properties().memory_free;
         demands.push_back(demand);
     }
     return demands;
@@ -240,18 +241,8 @@ Result<> explain(ExplainOptions& options) {
     expect_files_cut_short();
     HEDDLE_TRY(check_output_files({options.html, options.trace, options.dot}));
     HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_or_make(options));
-    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(*file));
-    const Generator::Options setting{
-        .rooms = devices.rooms,
-        .helpers = devices.helpers,
-        .threads = options.on.threads,
-        .context = options.on.context,
-        .batch = static_cast<std::size_t>(std::max(options.batch, options.tokens)),
-        .policy = options.on.scheduler_policy(),
-        .on_tensor = {},
-        .mapped = options.on.mapped,
-        .no_fusion = options.on.no_fusion,
-        .join = options.on.join};
+    HEDDLE_TRY_ASSIGN(Generator::Options setting, options.on.generator_options(*file));
+    setting.batch = static_cast<std::size_t>(std::max(options.batch, options.tokens));
     HEDDLE_TRY_ASSIGN(Explanation explanation, forecast(*file, options, setting));
     if (options.run) HEDDLE_TRY(measure(file, options, setting, explanation));
     HEDDLE_TRY(write_pages(explanation, options));

@@ -136,6 +136,21 @@ protected:
     std::vector<std::string> lost;
 };
 
+TEST_F(JoinedModel, HasTheRoomThatItsSmallestDeviceAllows) {
+    const auto cpu = Device::cpu();
+    ASSERT_TRUE(cpu) << cpu.error().message;
+    const auto memory = [](const Device& device) {
+        return static_cast<double>(device.properties().memory_free);
+    };
+    const auto [small, large] = std::minmax(
+        *cpu, devices.front(), [&](const auto& a, const auto& b) { return memory(a) < memory(b); });
+    auto cut = cut_of(*file, {large, small});
+    ASSERT_TRUE(cut) << cut.error().message;
+    const Room room{.device = large, .cut = std::make_shared<const Cut>(*std::move(cut))};
+    // Each has a half of every layer. Other programs take and give back memory meanwhile.
+    EXPECT_NEAR(static_cast<double>(free_memory(room)), 2 * memory(small), memory(small) / 8);
+}
+
 TEST_F(JoinedModel, HasTheLogitsOfOneThatIsNot) {
     const auto alone = load(false), joined = load(true);
     EXPECT_THAT(alone->joined(), testing::IsEmpty());

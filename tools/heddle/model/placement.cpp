@@ -94,17 +94,6 @@ std::size_t output_bytes(const ModelFile& file, const Refusals& refused) {
     return (output != nullptr ? ggml_nbytes(output) : 0) + (has_norm ? ggml_nbytes(norm) : 0);
 }
 
-/// Of joined devices the one with least memory decides, as any may have the largest part.
-std::size_t free_memory(const Room& given) {
-    const std::size_t free = given.device.properties().memory_free;
-    if (given.cut == nullptr) return free;
-    std::size_t least = free;
-    for (const Device& each : given.cut->devices) {
-        least = std::min(least, each.properties().memory_free);
-    }
-    return static_cast<std::size_t>(static_cast<double>(least) / largest_part(*given.cut));
-}
-
 /// The memory of a device that layers may have.
 std::size_t room_in(const Room& given) {
     const std::size_t free = free_memory(given);
@@ -165,6 +154,16 @@ private:
 };
 
 }  // namespace
+
+std::size_t free_memory(const Room& room) {
+    const std::size_t free = room.device.properties().memory_free;
+    if (room.cut == nullptr) return free;
+    std::size_t least = free;
+    for (const Device& each : room.cut->devices) {
+        least = std::min(least, each.properties().memory_free);
+    }
+    return static_cast<std::size_t>(static_cast<double>(least) / largest_part(*room.cut));
+}
 
 std::string layer_prefix(std::int64_t layer) { return "blk." + std::to_string(layer) + "."; }
 

@@ -38,6 +38,10 @@ bool keeps_cache_away(const Refusals& refused, std::int64_t layer);
 /// there is one for it.
 std::string objection_to_layers(const ModelFile& file, const Shape& shape, const Refusals& refused);
 
+/// Memory of the room's device that is free for the model. Of joined devices the one with least
+/// decides, as any may have the largest part.
+std::size_t free_memory(const Room& room);
+
 /// The place of each layer: 0 is the host, 1 the first of `rooms`, and so on. The host has those
 /// that do not fit elsewhere, which are the first ones.
 Result<std::vector<std::size_t>> share_layers(const ModelFile& file, const Shape& shape,
