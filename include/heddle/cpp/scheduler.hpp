@@ -141,6 +141,7 @@ public:
         return ggml_backend_sched_get_buffer_size(c(), stream.c());
     }
     std::span<const Stream> streams() const { return streams_; }
+    Policy policy() const { return policy_; }  ///< as it was asked for
     ggml_backend_sched_t c() const { return scheduler_.get(); }
 
 private:

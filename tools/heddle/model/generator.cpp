@@ -48,9 +48,8 @@ void stop_fusion(const Scheduler& scheduler) {
     }
 }
 
-/// Floating-point operations of `graph`, by the device that computes them.
-std::map<std::string, double> work_by_device(const Scheduler& scheduler, const Graph& graph) {
-    std::map<std::string, double> work;
+Generator::Work work_by_device(const Scheduler& scheduler, const Graph& graph) {
+    Generator::Work work;
     for (int i = 0; i < graph.nodes(); ++i) {
         ggml_tensor* const node = ggml_graph_node(graph.c(), i);
         const double flops = work_of(*node).flops;
@@ -60,6 +59,10 @@ std::map<std::string, double> work_by_device(const Scheduler& scheduler, const G
             work[ggml_backend_dev_name(ggml_backend_get_device(stream))] += flops;
     }
     return work;
+}
+
+void add(Generator::Work& work, const Generator::Work& more) {
+    for (const auto& [device, flops] : more) work[device] += flops;
 }
 
 /// The device whose memory `tensor` lies in; none for memory of the host.
@@ -83,9 +86,12 @@ Generator::Generator(SharedModelFile file, Options options)
 }
 
 /// A long text is read in parts that go from device to device: with one part for each device that
-/// has layers and computes in the background, all of them have something to do.
-int Generator::parts_under_way(const Llama& model, const std::vector<Room>& rooms) {
+/// has layers and computes in the background, all of them have something to do. Logits of every
+/// token are read after each part, so then there is one.
+int Generator::parts_under_way(const Llama& model, const Options& options) {
+    if (options.every_token) return 1;
     constexpr std::ptrdiff_t kMost = 8;  // each device has an attention mask for each part
+    const std::vector<Room>& rooms = options.rooms;
     const auto takes_part = [&](const Need& need) {
         if (need.weights + need.cache == 0 || !need.device.properties().caps.async) return false;
         return std::ranges::find(rooms, need.device, &Room::device) != rooms.end();
@@ -112,7 +118,7 @@ Result<Scheduler> Generator::make_scheduler(const Llama& model, const Options& o
     devices.push_back(cpu);  // alone if there is nothing else
     HEDDLE_TRY_ASSIGN(Scheduler scheduler,
                       Scheduler::make(devices, {.threads = options.threads,
-                                                .slots = parts_under_way(model, options.rooms),
+                                                .slots = parts_under_way(model, options),
                                                 .policy = options.policy}));
     for (const auto& [device, bytes] : budgets) HEDDLE_TRY(scheduler.set_budget(device, bytes));
     if (options.threads > 0) set_threads(streams_behind(scheduler), options.threads);
@@ -194,8 +200,9 @@ Result<std::span<const float>> Generator::read(std::span<const Token> tokens, co
     }
     Result<> done = read_rest(stop);
     while (!done) {
+        if (!wanted_.on_loss) break;
         const std::vector<Fault> found = faults(done.error());
-        if (found.empty() || !wanted_.on_loss) break;
+        if (found.empty()) break;
         done = go_on_without(found, done.error());
         if (!done) break;
         done = read_rest(stop);
@@ -216,14 +223,16 @@ Result<std::span<const float>> Generator::read(std::span<const Token> tokens, co
 /// are still at the last.
 Result<> Generator::read_rest(const Stop& stop) {
     const std::int64_t begin = position_;
-    auto done = submit_rest(stop);
+    Work work;
+    auto done = submit_rest(stop, work);
     if (done) done = scheduler_->wait();
+    if (done) add(work_, work);
     if (done && position_ == ends_.back()) done = take_logits();
     if (!done) position_ = begin;
     return done;
 }
 
-Result<> Generator::submit_rest(const Stop& stop) {
+Result<> Generator::submit_rest(const Stop& stop, Work& work) {
     // Tokens that are read again are read together as they were the first time: another number of
     // them would be rounded otherwise, and could be continued with other words.
     const auto first = std::ranges::upper_bound(ends_, position_);
@@ -233,6 +242,7 @@ Result<> Generator::submit_rest(const Stop& stop) {
         const auto begin = static_cast<std::size_t>(position_);
         const auto count = static_cast<std::size_t>(*end - position_);
         HEDDLE_TRY(submit(std::span<const Token>(tokens_).subspan(begin, count)));
+        add(work, prepared_->work);
         position_ = *end;
     }
     return ok();
@@ -248,6 +258,7 @@ Result<Generator::Prepared> Generator::describe(const Llama& model, std::int64_t
 }
 
 Result<> Generator::pin_norms(Scheduler& scheduler, const Llama::Batch& batch) {
+    if (scheduler.policy() == Scheduler::Policy::cost) return ok();
     for (const auto& [norm, weights] : batch.norms) {
         const auto owner = owner_of(weights);
         if (owner && !owner->is_cpu() && owner->supports(norm)) {
@@ -294,7 +305,6 @@ Result<> Generator::submit(std::span<const Token> tokens) {
     HEDDLE_TRY(prepare(count, rows_to_see(position_ + count, model_->context())));
     HEDDLE_TRY(write_inputs(tokens));
     HEDDLE_TRY(scheduler_->compute_async(prepared_->graph));
-    for (const auto& [device, flops] : prepared_->work) work_[device] += flops;
     return ok();
 }
 

@@ -42,13 +42,16 @@ public:
     /// caches leave of a budget is for results.
     static Result<Scheduler> make_scheduler(const Llama& model, const Options& options);
 
+    /// Floating-point operations by device.
+    using Work = std::map<std::string, double>;
+
     /// A graph for so many tokens seeing so many rows of the cache.
     struct Prepared {
         std::int64_t tokens = 0, seen = 0;
         Context context;
         Graph graph;
         Llama::Batch batch;
-        std::map<std::string, double> work = {};  ///< operations by device, once it has memory
+        Work work = {};  ///< once it has memory
     };
     /// Only writes the graph down.
     static Result<Prepared> describe(const Llama& model, std::int64_t tokens, std::int64_t seen,
@@ -60,6 +63,7 @@ public:
 
     /// Has norms computed where their weights are. By the rules of the scheduler they would stay
     /// with the layer before, and two tensors instead of one would go to the device of the next.
+    /// Costs see that themselves.
     static Result<> pin_norms(Scheduler& scheduler, const Llama::Batch& batch);
 
     /// Bytes that results need, by the name of the device whose memory they lie in.
@@ -109,9 +113,10 @@ private:
     /// Gives the model and the scheduler up, and makes new ones.
     Result<> place_model();
     Result<> prepare(std::int64_t tokens, std::int64_t seen);
-    static int parts_under_way(const Llama& model, const std::vector<Room>& rooms);
+    static int parts_under_way(const Llama& model, const Options& options);
     Result<> read_rest(const Stop& stop);  ///< of `tokens_`
-    Result<> submit_rest(const Stop& stop);
+    /// Adds to `work` what is submitted.
+    Result<> submit_rest(const Stop& stop, Work& work);
     Result<> reserve(std::int64_t end);
     Result<> submit(std::span<const Token> tokens);
     Result<> take_logits();
@@ -131,7 +136,7 @@ private:
     std::optional<Prepared> prepared_;  ///< has memory
     std::optional<Device> suspect_;     ///< has the input or output that could not be moved
     std::vector<LeftOut> losses_;
-    std::map<std::string, double> work_;  ///< floating-point operations by device
+    Work work_;  ///< of what was read, also if it was read again
     bool tracing_ = false;
     std::vector<Token> tokens_;       ///< to be read, and read up to `position_`
     std::vector<std::int64_t> ends_;  ///< of those that are read together, in `tokens_`
