@@ -18,8 +18,8 @@ using Words = std::vector<std::string>;
 const std::string kPrompt = "Once upon a time there was a king who";
 
 /// With F32 weights joined devices differ from one in the order of additions only, which decides no
-/// word. Where weights are blocks, columns are rounded to blocks, too, and sooner or later one that
-/// was added up in another order falls to the other side.
+/// word of these texts. Where weights are blocks, columns are rounded to blocks, too, and sooner or
+/// later one that was added up in another order falls to the other side.
 class Join : public ShippedModelTest {
 protected:
     void SetUp() override {
@@ -169,7 +169,9 @@ TEST_F(JoinRefused, TellsTheNumbers) {
     refused("sim:devices=3",
             "cannot be cut over 3 devices: it has 2 heads of keys and values, of which each needs "
             "at least 1");
-    refused("sim:devices=2", "--budget SIM0=1M: with --join all devices have as much of every",
+    refused("sim:devices=2",
+            "--budget SIM0=1M does not go with --join, which gives each device a part of every "
+            "layer",
             {"--budget", "SIM0=1M"});
     refused("sim:devices=2", "--policy cost: with --join all nodes of a layer stay together",
             {"--policy", "cost"});

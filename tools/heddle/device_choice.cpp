@@ -125,7 +125,7 @@ Result<DeviceChoice> choose_devices(const std::vector<std::string>& names,
 Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
     if (join && !budgets.empty()) {
         return invalid("--budget ", budgets.front(),
-                       ": with --join all devices have as much of every layer");
+                       " does not go with --join, which gives each device a part of every layer");
     }
     if (join && policy == "cost") {
         return invalid("--policy cost: with --join all nodes of a layer stay together");
@@ -142,6 +142,20 @@ Result<DeviceChoice> RunsOn::choose(const ModelFile& file) const {
                    " to the processor, which is faster]");
     }
     return choice;
+}
+
+Result<Generator::Options> RunsOn::generator_options(const ModelFile& file) const {
+    HEDDLE_TRY_ASSIGN(DeviceChoice choice, choose(file));
+    Generator::Options options;
+    options.rooms = std::move(choice.rooms);
+    options.helpers = std::move(choice.helpers);
+    options.threads = threads;
+    options.context = context;
+    options.policy = policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules;
+    options.mapped = mapped;
+    options.no_fusion = no_fusion;
+    options.join = join;
+    return options;
 }
 
 }  // namespace heddle::tool

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/llama.hpp"
+#include "model/generator.hpp"
 
 namespace heddle::tool {
 
@@ -27,14 +27,14 @@ struct RunsOn {
 
     void add_options(CLI::App& command);
 
-    /// The devices for a model, and the processor's instruction set from now on. Helpers are left
-    /// out, with a note, where its weights are quantised: they leave those to the processor, and
-    /// would round the rest otherwise, so that the model would say other words with them.
-    Result<DeviceChoice> choose(const ModelFile& file) const;
+    /// What a generator is to be told of it. Sets the processor's instruction set from now on.
+    /// Helpers are left out, with a note, where weights of `file` are quantised: they leave those
+    /// to the processor, and would round the rest otherwise, so that the model would say other
+    /// words with them.
+    Result<Generator::Options> generator_options(const ModelFile& file) const;
 
-    Scheduler::Policy scheduler_policy() const {
-        return policy == "cost" ? Scheduler::Policy::cost : Scheduler::Policy::rules;
-    }
+private:
+    Result<DeviceChoice> choose(const ModelFile& file) const;
 };
 
 /// What `--device` and `--budget` ask for; all devices with memory of their own if `names` is

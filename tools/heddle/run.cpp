@@ -33,20 +33,12 @@ void tell_of_loss(const LeftOut& lost) {
 
 Result<std::unique_ptr<Generator>> load(const RunOptions& options) {
     HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(options.model));
-    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, options.on.choose(*file));
+    HEDDLE_TRY_ASSIGN(Generator::Options wanted, options.on.generator_options(*file));
     Progress progress("placing weights", static_cast<std::size_t>(file->tensor_count()));
-    return Generator::load(file,
-                           {.rooms = devices.rooms,
-                            .helpers = devices.helpers,
-                            .threads = options.on.threads,
-                            .context = options.on.context,
-                            .batch = options.batch,
-                            .policy = options.on.scheduler_policy(),
-                            .on_tensor = [&](const std::string& name) { progress.step(name); },
-                            .mapped = options.on.mapped,
-                            .no_fusion = options.on.no_fusion,
-                            .join = options.on.join,
-                            .on_loss = tell_of_loss});
+    wanted.batch = options.batch;
+    wanted.on_tensor = [&](const std::string& name) { progress.step(name); };
+    wanted.on_loss = tell_of_loss;
+    return Generator::load(file, wanted);
 }
 
 /// From the command line, a file, or whatever is piped into the program. At a terminal, where there

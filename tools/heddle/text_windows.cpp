@@ -24,21 +24,13 @@ void ReadsText::add_options(CLI::App& command) {
 
 Result<std::unique_ptr<Generator>> ReadsText::load() const {
     HEDDLE_TRY_ASSIGN(const SharedModelFile file, open_model(model));
-    HEDDLE_TRY_ASSIGN(const DeviceChoice devices, on.choose(*file));
+    HEDDLE_TRY_ASSIGN(Generator::Options wanted, on.generator_options(*file));
     HEDDLE_TRY_ASSIGN(const Shape shape, Shape::read(*file));
     constexpr std::int64_t kUsual = 512;
-    return Generator::load(
-        file, {.rooms = devices.rooms,
-               .helpers = devices.helpers,
-               .threads = on.threads,
-               .context = on.context > 0 ? on.context : std::min(kUsual, shape.context),
-               .batch = batch,
-               .policy = on.scheduler_policy(),
-               .on_tensor = {},
-               .mapped = on.mapped,
-               .no_fusion = on.no_fusion,
-               .join = on.join,
-               .every_token = true});
+    if (wanted.context == 0) wanted.context = std::min(kUsual, shape.context);
+    wanted.batch = batch;
+    wanted.every_token = true;
+    return Generator::load(file, wanted);
 }
 
 TextWindows::TextWindows(Generator& generator, std::vector<Token> tokens, std::size_t batch)

@@ -83,7 +83,7 @@ public:
     struct Batch {
         Tensor tokens, positions, rows, mask;  ///< inputs
         Tensor logits;                         ///< of the last token, or of all
-        /// The first nodes of layers, with the weights that they are multiplied by.
+        /// The norms of all layers, each with the weights that it is multiplied by.
         std::vector<std::pair<Tensor, Tensor>> norms = {};
     };
 
