@@ -157,10 +157,17 @@ private:
         const auto end = function_of<ggml_backend_comm_free_t>(first, "ggml_backend_comm_free");
         const auto add_up = function_of<ggml_backend_comm_allreduce_tensor_t>(
             first, "ggml_backend_comm_allreduce_tensor");
+        if (init == nullptr || end == nullptr || add_up == nullptr) {
+            return failure(Errc::unsupported, first.name(), ": its backend has no sums");
+        }
         void* const sums = init(streams.data(), streams.size());
         if (sums == nullptr) return detail::last_failure(Errc::device, "no sums over workers");
         auto seconds = measure(effort(), [&]() -> Result<> {
-            for (int i = 0; i < kSums; ++i) add_up(sums, tensors.data());
+            for (int i = 0; i < kSums; ++i) {
+                if (!detail::call([&] { return add_up(sums, tensors.data()); })) {
+                    return detail::last_failure(Errc::device, "the workers do not add up");
+                }
+            }
             for (Place& place : places) HEDDLE_TRY(place.wait());
             return ok();
         });
