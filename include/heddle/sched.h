@@ -23,8 +23,8 @@ enum heddle_sched_policy GGML_ENUM_INT {
 /// and links, or reads what was measured before (see heddle_sched_set_cost_file()).
 GGML_API bool heddle_sched_set_policy(ggml_backend_sched_t sched, enum heddle_sched_policy policy);
 
-/// Where measured costs are kept between programs; NULL for the default
-/// ($XDG_CACHE_HOME/heddle/costs.tsv, else ~/.cache/heddle/costs.tsv), "" for nowhere.
+/// Where measured costs are kept between programs; NULL for the default (heddle/costs.tsv in
+/// $XDG_CACHE_HOME if that is an absolute path, else in ~/.cache), "" for nowhere.
 GGML_API bool heddle_sched_set_cost_file(ggml_backend_sched_t sched, const char* path);
 
 /// At most `bytes` of the device's memory for results and kept copies of weights.

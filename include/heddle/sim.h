@@ -8,9 +8,9 @@
 /// Results are exact, computed by the kernels of the processor. Times are virtual: they follow from
 /// the parameters and from the order of calls alone, so they are the same on every machine. Each
 /// device has an engine that computes, one that copies in and one that copies out; each works on
-/// one thing at a time: of those that are ready, on the one that was given first. A thing begins
-/// when its stream, its engines, the events it waits for and the host's call are all there, and
-/// takes
+/// one thing at a time, in the order given; what was given later goes first only if it ends before
+/// what was given earlier begins. A thing begins when its stream, its engines, the events it waits
+/// for and the host's call are all there, and takes
 ///
 ///     latency + max(operations / flops, bytes / membw)     for a node
 ///     latency + bytes / link                               for a copy over the link

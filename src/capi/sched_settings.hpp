@@ -5,7 +5,7 @@
 namespace heddle::capi {
 
 /// Where measured costs are kept unless a program says otherwise:
-/// $XDG_CACHE_HOME/heddle/costs.tsv, else ~/.cache/heddle/costs.tsv; empty where there is neither.
+/// heddle/costs.tsv in `cache_folder`; empty where there is none.
 std::string default_cost_file();
 
 }  // namespace heddle::capi

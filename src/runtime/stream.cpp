@@ -96,8 +96,8 @@ Result<> compute_async(Stream& stream, Graph& graph) {
 
 namespace {
 
-/// What ended the work of a stream. Waiting for it gives a sentence and no status; a stream that
-/// can be told to stop has one with the next graph, and then goes on.
+/// What ended the work of a stream. Waiting for it gives a sentence and no status. A stream that
+/// can be told to stop returns the status from its next graph, so an empty one is submitted to ask.
 Error reason(Stream& stream, Error told) {
     if (stream.device == nullptr || stream.device->reg == nullptr) return told;
     if (find_function(*stream.device->reg, "ggml_backend_set_abort_callback") == nullptr) {

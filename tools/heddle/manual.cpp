@@ -92,7 +92,7 @@ If dumb or not set, there are no colours, no progress bars and no editing of lin
 Where lines of conversations are kept: ~/.local/state/heddle/history if it is not set, nowhere if it is empty.
 .TP
 .B XDG_CACHE_HOME
-Measured speeds of devices are kept in heddle/costs.tsv there; in ~/.cache if it is not set.
+What can be made again is kept in heddle there: measured speeds of devices, digests of files, compiled pipelines. If it is not set to an absolute path, in ~/.cache.
 .TP
 .B GGML_BACKEND_PATH
 Plug\-ins to load besides those found: files, with colons between them.

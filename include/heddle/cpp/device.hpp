@@ -138,7 +138,7 @@ public:
     }
 
     /// A function of its backend that the C headers do not declare, by the name and with the type
-    /// that the backend documents; null if it has none of that name, as have joined devices.
+    /// that the backend documents; null if there is none. Joined devices have no functions.
     template <class Function>
     Function function(const char* name) const {
         ggml_backend_reg_t registration = ggml_backend_dev_backend_reg(device_);

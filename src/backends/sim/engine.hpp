@@ -12,7 +12,7 @@ struct Span {
 };
 
 /// Works on one thing at a time. While one that it was given has to wait for something else, it
-/// works on others that were given later.
+/// works on others that were given later and end before that one begins.
 class Engine {
 public:
     /// When it is free for so long, from `start` on.
