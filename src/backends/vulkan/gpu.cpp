@@ -103,6 +103,7 @@ Result<> Gpu::submit(const VkSubmitInfo& work) {
     const std::lock_guard lock(queue_mutex_);
     const bool is_to_fail =
         board_.options.lose_after >= 0 && submissions_++ >= board_.options.lose_after;
+    if (is_to_fail) api_.DeviceWaitIdle(device_);  // of a device that is lost nothing runs any more
     const VkResult result =
         is_to_fail ? VK_ERROR_DEVICE_LOST : api_.QueueSubmit(queue_, 1, &work, VK_NULL_HANDLE);
     return check(result, "submitting work");
