@@ -192,6 +192,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         default: {
             ByteReader in(rest);
             (void)get_outcome(in);
+            ByteReader named(rest);
+            const auto rank = get_other_worker(named, 2, 4);
+            require(!rank || *rank == 1 || *rank == 3, "no other worker");
         }
     }
     return 0;

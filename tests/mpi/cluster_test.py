@@ -23,6 +23,7 @@ import machines as network
 from jobs import (GREEDY, PROMPT, SKIPPED, environment, expect_no_worker_left, fail, kill, opens_no_socket, resume,
                   run_text, together, until_in_time, workers)
 from own_files import files
+from own_mpi import own_mpi
 from joined import joined
 from sums import sums
 
@@ -71,20 +72,6 @@ def clients(options):
             fail(f"HEDDLE_MPI_ORDER={order}: status {done.returncode}: {done.stdout} {done.stderr}")
     opens_no_socket(options)
     expect_no_worker_left()
-
-
-def own_mpi(options):
-    """A program that uses MPI itself keeps its messages and its settings, and ends MPI when it likes."""
-    line = ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", "1", options.own_mpi, "program", ":", "-n", "2",
-            options.own_mpi, "worker"]
-    began = time.monotonic()
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment())
-    print(done.stdout)
-    if (done.returncode != 0 or done.stdout.count("the same values") != 2 or "own MPI has ended" not in done.stdout
-            or done.stderr):
-        fail(f"status {done.returncode}: {done.stderr}")
-    if time.monotonic() - began > 20:  # of seconds to start and to end
-        fail(f"took {time.monotonic() - began:.1f} s")
 
 
 def tokens(options):
@@ -169,6 +156,7 @@ def refusals(options):
     together(refused, [
         ({"HEDDLE_MPI_HOSTS": "n1:x"}, "'n1:x' is no host such as n1 or n1:2"),
         ({**here, "HEDDLE_MPI_TIMEOUT": "soon"}, "HEDDLE_MPI_TIMEOUT=soon is no number of seconds"),
+        ({"HEDDLE_BACKENDS": "mpi:threads=2", "HEDDLE_MPI_TIMEOUT": "soon"}, "HEDDLE_MPI_TIMEOUT=soon is no number of seconds"),
         ({**here, "HEDDLE_MPI_SUM": "nccl"}, "HEDDLE_MPI_SUM=nccl: this build has no sums by NCCL"),
         ({**here, "HEDDLE_MPI_ORDER": "middle"}, "HEDDLE_MPI_ORDER=middle: there are first and last"),
         ({**here, "HEDDLE_MPI_VERIFY": "no"}, "HEDDLE_MPI_VERIFY=no: there are sample, full and off"),

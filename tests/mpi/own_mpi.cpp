@@ -1,9 +1,10 @@
 // A program that uses MPI itself, and a worker for it.
 //
 //     mpirun -n 1 mpi_own_mpi program : -n 2 mpi_own_mpi worker
+//     mpirun -n 1 mpi_own_mpi narrow
 //
 // The program begins MPI and ends it; what it sends by it stays its own, and so does what happens
-// when one of its calls fails.
+// when one of its calls fails. A narrow one lets no two threads call MPI at a time.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -101,11 +102,22 @@ int program() {
     return 0;
 }
 
+int narrow_program() {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+    if (level != MPI_THREAD_SERIALIZED) die("this MPI gives more than it is asked for");
+    if (function<heddle_mpi_configure_t>("heddle_backend_configure")("")) die("there are workers");
+    std::puts(heddle_last_error());
+    MPI_Finalize();
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
     const std::string_view role = argc > 1 ? argv[1] : "";
     if (role == "worker") return serve();
+    if (role == "narrow") return narrow_program();
     return role == "program" ? program() : 2;
 }

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from jobs import environment, expect_no_worker_left, fail, workers
+from jobs import environment, expect_no_worker_left, fail, together, workers
 
 
 def sums(options):
@@ -73,6 +73,5 @@ def sums(options):
         expect_no_worker_left("absent")
 
     misses_one()
-    for way, how in (("mpi", signal.SIGKILL), ("mpi", signal.SIGSTOP), ("ordered", signal.SIGKILL)):
-        loses_one(way, how)
+    together(loses_one, [("mpi", signal.SIGKILL), ("mpi", signal.SIGSTOP), ("ordered", signal.SIGKILL)])
     expect_no_worker_left()

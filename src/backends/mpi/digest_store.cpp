@@ -81,7 +81,8 @@ std::optional<FileDigests> parse_digests(std::string_view line) {
 
 // ---- the store ---------------------------------------------------------------------------------
 
-Result<std::vector<Digest>> DigestStore::of(const OpenFile& file, std::uint64_t block) {
+Result<std::vector<Digest>> DigestStore::of(const OpenFile& file, std::uint64_t block,
+                                            const std::atomic<bool>* stops) {
     // As it is now, not as it was when it was opened: that may have been long ago.
     const FileVersion before = file.version_now();
     const bool is_settled = wall_time() - std::max(before.written, before.changed) > kStepOfTimes;
@@ -89,6 +90,7 @@ Result<std::vector<Digest>> DigestStore::of(const OpenFile& file, std::uint64_t 
     if (auto known = find(before, block)) return *std::move(known);
     FileDigests found{before, block, {}};
     for (std::uint64_t at = 0; at < before.size; at += block) {
+        if (stops != nullptr && *stops) return failure(Errc::aborted, "it was stopped");
         HEDDLE_TRY_ASSIGN(const Digest digest, file.digest(at, std::min(block, before.size - at)));
         found.digests.push_back(digest);
         ++hashed_;

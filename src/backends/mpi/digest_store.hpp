@@ -34,8 +34,10 @@ public:
     explicit DigestStore(std::string path = {}) : path_(std::move(path)) {}
 
     /// Of all blocks; what is not known is computed, by several threads. Kept unless the file was
-    /// written to meanwhile, or so shortly before that its times may not tell.
-    Result<std::vector<Digest>> of(const OpenFile& file, std::uint64_t block);
+    /// written to meanwhile, or so shortly before that its times may not tell. Fails when `stops`
+    /// becomes true.
+    Result<std::vector<Digest>> of(const OpenFile& file, std::uint64_t block,
+                                   const std::atomic<bool>* stops = nullptr);
 
     /// Blocks that were hashed so far.
     std::size_t hashed() const { return hashed_; }

@@ -54,6 +54,10 @@ Result<> Fabric::begin_sum(std::uint32_t group, std::vector<float>) {
     return invalid("there is no group ", group, " of ranks");
 }
 
+Result<std::optional<std::vector<float>>> Fabric::take_sum(std::uint32_t group) {
+    return invalid("there is no group ", group, " of ranks");
+}
+
 // ---- signals -----------------------------------------------------------------------------------
 
 NoPipeSignal::NoPipeSignal() {

@@ -21,12 +21,16 @@ struct Message {
     /// Not zero: the rank announced a message of so many bytes, more than any may have. No memory
     /// was taken for it, and there are no bytes.
     std::size_t refused = 0;
+    /// There are no bytes either: MPI failed to carry it, or what was sent to that rank. Nothing
+    /// more comes from the rank, and nothing more reaches it.
+    bool has_failed = false;
 };
 
 /// What carries messages between ranks. Messages from one rank to another arrive in the order they
-/// were sent, or not at all: nothing is ever reported about a rank that is gone.
+/// were sent, or not at all: nothing is ever reported about a rank that is gone. Where one fails,
+/// `receive` says so once, with a message that has failed, and nothing comes behind it.
 ///
-/// One thread at a time calls it. No call blocks, but for `ping_pong` and `make_group`.
+/// One thread at a time calls it. No call blocks, but for `ping_pong`, `make_group` and `finish`.
 class Fabric {
 public:
     virtual ~Fabric() = default;
@@ -54,6 +58,10 @@ public:
     /// A rank counts as gone: what it was sent is set aside, what it sends is dropped.
     virtual void forget(int rank) = 0;
 
+    /// While a rank is held back, `receive` gives nothing of it. What it sends takes no more memory
+    /// here than messages under way do, and comes afterwards.
+    virtual void hold_back(int rank, bool is_held) = 0;
+
     /// The shortest time, in seconds, that `size` bytes take to another rank and back, of so many
     /// tries, without anything of Heddle's in between. The other rank makes the same call at the
     /// same time; one of the two begins. Nothing if there is no such thing, or not until then.
@@ -80,13 +88,14 @@ public:
     /// Begins to add up what members have. One sum at a time in a group, in one order on all of
     /// them.
     virtual Result<> begin_sum(std::uint32_t group, std::vector<float> addends);
-    /// The sum, once; nothing until it is there.
-    virtual std::optional<std::vector<float>> take_sum(std::uint32_t) { return {}; }
+    /// The sum, once; nothing until it is there. Fails if it never will be.
+    virtual Result<std::optional<std::vector<float>>> take_sum(std::uint32_t group);
     /// There are no more sums in this group: a member is lost. Memory that MPI may still write to
     /// is never used again.
     virtual void abandon_group(std::uint32_t) {}
 
-    /// The end, in agreement with the others. Not called where one was lost.
+    /// The end, in agreement with the others: it waits for them, some seconds at most. Not called
+    /// where one was lost.
     virtual void finish() {}
 };
 

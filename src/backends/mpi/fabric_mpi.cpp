@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <deque>
 
 #include "backends/mpi/mpi_groups.hpp"
@@ -20,25 +19,13 @@ constexpr std::size_t kMostReceives = 16, kMostReceived = std::size_t{4} << 20;
 /// Begun at a time: in shared memory MPI copies at once, and what is there could be used meanwhile.
 constexpr std::size_t kMostAtATime = std::size_t{1} << 20;
 
-/// Whether MPI was begun here, and so ends here; else the program does both.
-std::atomic<bool>& is_ours() {
-    static std::atomic<bool> ours{false};
-    return ours;
-}
-
-bool has_ended() {
-    int ended = 0;
-    MPI_Finalized(&ended);
-    return ended != 0;
-}
-
 /// Messages under way: MPI owns their bytes until the request is done.
 struct Pending {
     MPI_Request request = MPI_REQUEST_NULL;
     Bytes bytes;
     std::size_t refused = 0;  ///< see Message; then nothing is under way
     bool is_done = false;
-    bool has_failed = false;  ///< it never gets done, nor what is behind it
+    bool has_failed = false;  ///< it never gets done, nor what is behind it; MPI keeps its bytes
 };
 
 class MpiFabric final : public Fabric {
@@ -64,14 +51,16 @@ public:
 
     void send(int to, Bytes message) override {
         Peer& target = peer(to);
-        if (target.is_gone || groups_.are_stuck()) return;
+        if (target.is_gone || target.takes_no_more || groups_.are_stuck()) return;
         const NoPipeSignal guard;
+        target.takes_no_more = true;  // unless this is on its way: nothing goes past it
         Pending& pending = target.sends.emplace_back();
         pending.bytes = std::move(message);
         target.unsent += pending.bytes.size();
         moving_ += pending.bytes.size();
-        MPI_Isend(pending.bytes.data(), static_cast<int>(pending.bytes.size()), MPI_BYTE, to, kTag,
-                  ranks_, &pending.request);
+        pending.has_failed = MPI_Isend(pending.bytes.data(), static_cast<int>(pending.bytes.size()),
+                                       MPI_BYTE, to, kTag, ranks_, &pending.request) != MPI_SUCCESS;
+        target.takes_no_more = pending.has_failed;
         move_sends(target);
     }
 
@@ -112,13 +101,15 @@ public:
         }
     }
 
+    void hold_back(int rank, bool is_held) override { peer(rank).is_held = is_held; }
+
     std::optional<double> ping_pong(const PingPong& wanted, Clock::time_point until) override;
 
     Result<> make_group(const GroupRequest& request) override { return groups_.make(request); }
     Result<> begin_sum(std::uint32_t group, std::vector<float> addends) override {
         return groups_.begin_sum(group, std::move(addends));
     }
-    std::optional<std::vector<float>> take_sum(std::uint32_t group) override {
+    Result<std::optional<std::vector<float>>> take_sum(std::uint32_t group) override {
         return groups_.take_sum(group);
     }
     void abandon_group(std::uint32_t group) override { groups_.abandon(group); }
@@ -137,7 +128,9 @@ private:
     struct Peer {
         std::deque<Pending> sends, receives;   ///< in order
         std::size_t unsent = 0, received = 0;  ///< bytes of the two
-        bool is_gone = false;
+        bool is_gone = false, is_held = false;
+        bool takes_no_more = false;  ///< a send has failed
+        bool is_told = false;        ///< that it has, or a receive: nothing more comes from it
     };
     Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
@@ -162,6 +155,7 @@ private:
             target.unsent -= target.sends.front().bytes.size();
             target.sends.pop_front();
         }
+        if (!target.sends.empty() && target.sends.front().has_failed) target.takes_no_more = true;
     }
 
     void move_receives(Peer& source) {
@@ -170,14 +164,24 @@ private:
         }
     }
 
+    /// Whether a send to this rank has failed, or the receive that comes next.
+    static bool is_cut_off(const Peer& other) {
+        return other.takes_no_more ||
+               (!other.receives.empty() && other.receives.front().has_failed);
+    }
+
     /// The next message that is here, of the ranks in turn.
     std::optional<Message> take_ready() {
         for (int i = 0; i < size_; ++i) {
             const int from = (next_ + i) % size_;
             Peer& source = peer(from);
-            if (source.is_gone || source.receives.empty()) continue;
+            if (source.is_gone || source.is_held || source.is_told) continue;
+            if (source.receives.empty() || !source.receives.front().is_done) {
+                if (!is_cut_off(source)) continue;
+                source.is_told = true;
+                return Message{from, {}, 0, true};
+            }
             Pending& first = source.receives.front();
-            if (!first.is_done) continue;
             const bool was_full = is_full(source);
             Message message{from, std::move(first.bytes), first.refused};
             source.received -= message.bytes.size();
@@ -224,6 +228,7 @@ private:
             pending.refused = announced < 0 ? SIZE_MAX : size;
             pending.is_done = true;
         } else {
+            pending.has_failed = true;  // unless there is memory for it, and MPI begins
             pending.bytes.resize(size);
             source.received += size;
             moving_ += size;
@@ -282,35 +287,6 @@ std::optional<double> MpiFabric::ping_pong(const PingPong& wanted, Clock::time_p
     }
 }
 
-void set_unless_set(const char* name, const char* value) { setenv(name, value, 0); }
-
-/// One loss must not end the job, and workers need their cores. Once a connection broke, Open MPI
-/// looks at the others every 10 ms only, unless it is told to do so always. It would yield each
-/// time it is asked in vain, which takes milliseconds on busy cores; Backoff knows better when to.
-void choose_settings() {
-    set_unless_set("OMPI_MCA_orte_enable_recovery", "1");
-    set_unless_set("OMPI_MCA_hwloc_base_binding_policy", "none");
-    set_unless_set("OMPI_MCA_rmaps_base_oversubscribe", "1");
-    set_unless_set("OMPI_MCA_mpi_yield_when_idle", "0");
-    set_unless_set("OMPI_MCA_mpi_event_tick_rate", "1");
-}
-
-Result<> initialize() {
-    choose_settings();
-    int is_on = 0, level = MPI_THREAD_SINGLE;
-    MPI_Initialized(&is_on);
-    if (has_ended()) return failure(Errc::unsupported, "MPI: it has ended in this process");
-    if (is_on != 0) {
-        MPI_Query_thread(&level);
-    } else {
-        HEDDLE_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
-                         "it does not start"));
-        is_ours() = true;
-    }
-    if (level >= MPI_THREAD_SERIALIZED) return ok();
-    return failure(Errc::unsupported, "MPI: this library can be used by one thread only");
-}
-
 /// Spawned processes and those that spawned them, as one group; rank 0 is the latter.
 Result<std::unique_ptr<Fabric>> merged(MPI_Comm between, bool is_spawned) {
     MPI_Comm all = MPI_COMM_NULL;
@@ -318,6 +294,18 @@ Result<std::unique_ptr<Fabric>> merged(MPI_Comm between, bool is_spawned) {
         check(MPI_Intercomm_merge(between, is_spawned ? 1 : 0, &all), "ranks cannot be joined"));
     MPI_Comm_set_errhandler(all, MPI_ERRORS_RETURN);
     return std::unique_ptr<Fabric>(new MpiFabric(all, between));
+}
+
+/// The process that spawned this one may have been killed before it came so far.
+Result<std::unique_ptr<Fabric>> join_parent(MPI_Comm parent, std::chrono::milliseconds timeout) {
+    // Left to the thread if that does not come back.
+    const auto outcome = std::make_shared<Result<std::unique_ptr<Fabric>>>(Error{});
+    if (within(timeout, [parent, outcome] { *outcome = merged(parent, true); })) {
+        return std::move(*outcome);
+    }
+    return failure(Errc::not_found,
+                   "MPI: the program that started this worker does not go on after ",
+                   static_cast<double>(timeout.count()) / 1000, " s");
 }
 
 Result<std::unique_ptr<Fabric>> spawn_now(const SpawnRequest& request) {
@@ -373,7 +361,7 @@ Result<std::unique_ptr<Fabric>> join_job(std::chrono::milliseconds timeout) {
     if (is_ours()) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm parent = MPI_COMM_NULL;
     MPI_Comm_get_parent(&parent);
-    if (parent != MPI_COMM_NULL) return merged(parent, true);
+    if (parent != MPI_COMM_NULL) return join_parent(parent, timeout);
     HEDDLE_TRY_ASSIGN(const MPI_Comm ranks,
                       make_communicator({MPI_COMM_WORLD, {}, kWorldTag, timeout}));
     if (ranks != MPI_COMM_NULL) {

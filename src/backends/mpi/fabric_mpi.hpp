@@ -8,7 +8,7 @@
 #include "backends/mpi/fabric.hpp"
 #include "core/error.hpp"
 
-/// The only place that knows MPI.
+/// Ranks that are processes of MPI. Besides, only mpi_calls.hpp and mpi_groups.hpp know MPI.
 namespace heddle::mpi {
 
 /// Workers to start: `command` on each of `hosts`; a host may stand there more than once.
@@ -23,8 +23,11 @@ struct SpawnRequest {
 Result<std::unique_ptr<Fabric>> spawn_workers(const SpawnRequest& request);
 
 /// Takes part in the job that a launcher started this process in, or in that of the process that
-/// spawned it. All ranks of a launcher's job do so, or it fails after the timeout: what the program
-/// itself sends by MPI stays apart.
+/// spawned it. All ranks of a launcher's job do so, or the one that spawned it goes on to, or it
+/// fails after the timeout: what the program itself sends by MPI stays apart.
+///
+/// Where the program began MPI itself this fails, and so does `spawn_workers`, unless any thread
+/// may call MPI at any time (MPI_THREAD_MULTIPLE): a thread of Heddle's looks for messages.
 Result<std::unique_ptr<Fabric>> join_job(std::chrono::milliseconds timeout);
 
 /// Where the program began MPI itself it also ends it, maybe long before its own end. `leave` is

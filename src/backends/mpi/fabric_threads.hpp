@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "backends/mpi/fabric.hpp"
@@ -30,11 +31,23 @@ public:
     /// What a rank does when it begins a sum by MPI; if that fails, or throws, so does the sum.
     void set_before_sums(int rank, std::function<Result<>()> then);
 
+    /// Sums by MPI that this rank has begun fail from now on.
+    void fail_sums(int rank);
+
+    /// What a rank does whenever it looks for messages. That may throw.
+    void set_before_looks(int rank, std::function<void()> then);
+
     /// A message of any content that seems to come from `source`.
     void inject(int source, int to, Bytes message);
 
     /// A message of so many bytes is announced, and none of them ever comes.
     void announce(int source, int to, std::size_t bytes);
+
+    /// A message that does not come through; see Message.
+    void fail(int source, int to);
+
+    /// Messages of a rank that another one has not taken in yet.
+    std::size_t waiting(int from, int to) const;
 
     /// Bytes that went from one rank to another so far.
     std::size_t carried(int from, int to) const;
@@ -45,6 +58,7 @@ private:
         Clock::time_point due;
         Bytes bytes;
         std::size_t announced = 0;  ///< if not zero, there are no bytes
+        bool has_failed = false;
     };
     /// What is on its way from one rank to another.
     struct Route {
@@ -77,6 +91,8 @@ private:
     std::vector<bool> silent_;
     std::map<std::uint32_t, Group> groups_;
     std::map<int, std::function<Result<>()>> before_sums_;
+    std::map<int, std::function<void()>> before_looks_;
+    std::set<int> failing_sums_;  ///< ranks
     Clock::duration longest_{0};
     std::mt19937 random_;
 };

@@ -48,7 +48,8 @@ Result<FileSamples> sample_file(const OpenFile& file, unsigned seed, Verify how,
 }
 
 Result<std::vector<std::uint32_t>> compare(const OpenFile& file, const FileSamples& samples,
-                                           const std::string& name, DigestStore& digests) {
+                                           const std::string& name, DigestStore& digests,
+                                           const std::atomic<bool>* stops) {
     if (file.size() != samples.size) {
         return failure(Errc::not_found, name, " has ", file.size(), " bytes, not ", samples.size);
     }
@@ -58,7 +59,7 @@ Result<std::vector<std::uint32_t>> compare(const OpenFile& file, const FileSampl
     }
     std::vector<Digest> found;
     if (samples.is_full) {
-        HEDDLE_TRY_ASSIGN(found, digests.of(file, samples.block));
+        HEDDLE_TRY_ASSIGN(found, digests.of(file, samples.block, stops));
     }
     std::vector<std::uint32_t> differences;
     for (std::size_t i = 0; i < samples.blocks.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ Result<FileSamples> sample_file(const OpenFile& file, unsigned seed, Verify how,
 
 /// The blocks that differ, if `file` is of use all the same: all of it was compared, and its head
 /// says that the same tensors are at the same places. Fails, with where, if it is of none. `name`
-/// is what it is called in that sentence.
+/// is what it is called in that sentence. Fails also when `stops` becomes true.
 Result<std::vector<std::uint32_t>> compare(const OpenFile& file, const FileSamples& samples,
-                                           const std::string& name, DigestStore& digests);
+                                           const std::string& name, DigestStore& digests,
+                                           const std::atomic<bool>* stops = nullptr);
 
 }  // namespace heddle::mpi

@@ -123,28 +123,77 @@ TEST(Worker, TakesNoMemoryForWhatIsOnlyAnnounced) {
     EXPECT_FALSE(job.outcomes[0]);
 }
 
-TEST(Worker, HasNothingMoreToDoWithAnotherOneThatLies) {
-    heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
-    TestJob job(2, 1, kShortTimeout);
-    job.fabric.announce(1, 2, kTooMuch);
-    const ggml_context_ptr context = small_context();
+/// A tensor on each of two workers, copied from the first to the second. It is longer than what is
+/// sent before the receiver says that it takes something.
+struct LongCopy {
+    explicit LongCopy(const TestJob& job) {
+        heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+        for (const std::size_t i : {0, 1}) {
+            streams.emplace_back(ggml_backend_dev_init(job.device(i), nullptr));
+            tensors.push_back(ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, kSize));
+            buffers.emplace_back(
+                ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(job.device(i)), kSize));
+            ggml_backend_tensor_alloc(buffers[i].get(), tensors[i],
+                                      ggml_backend_buffer_get_base(buffers[i].get()));
+        }
+        ggml_backend_tensor_copy_async(streams[0].get(), streams[1].get(), tensors[0], tensors[1]);
+    }
+    /// What went wrong in a stream.
+    std::string failure_of(std::size_t stream) const {
+        heddle_clear_error();
+        ggml_backend_synchronize(streams[stream].get());
+        return heddle_last_error();
+    }
+
+    static constexpr std::int64_t kSize = (kTransferWindow + 9) * kChunk;
+    ggml_context_ptr context = small_context();
     std::vector<ggml_backend_ptr> streams;
     std::vector<ggml_backend_buffer_ptr> buffers;
     std::vector<ggml_tensor*> tensors;
-    for (const std::size_t i : {0, 1}) {
-        streams.emplace_back(ggml_backend_dev_init(job.device(i), nullptr));
-        tensors.push_back(ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 4));
-        buffers.emplace_back(ggml_backend_buft_alloc_buffer(
-            ggml_backend_dev_buffer_type(job.device(i)), ggml_nbytes(tensors[i])));
-        ggml_backend_tensor_alloc(buffers[i].get(), tensors[i],
-                                  ggml_backend_buffer_get_base(buffers[i].get()));
+};
+
+TEST(Worker, HasNothingMoreToDoWithAnotherOneThatLies) {
+    for (const bool lies : {true, false}) {  // or MPI does not carry what it says
+        Settings settings;
+        settings.graph_timeout = std::chrono::seconds(10);  // lost if it waits without end
+        TestJob job(2, 1, settings, {});
+        if (lies) job.fabric.announce(1, 2, kTooMuch);
+        if (!lies) job.fabric.fail(1, 2);
+        const LongCopy copy(job);
+        EXPECT_THAT(copy.failure_of(1), HasSubstr("rank 1 is lost, and with it"));
+        EXPECT_THAT(copy.failure_of(0), HasSubstr("rank 2 is lost, and with it"));
+        EXPECT_FALSE(job.cluster->loss(1)) << "rank 0 has no quarrel with it";
+        EXPECT_FALSE(job.cluster->loss(2));
     }
-    heddle_clear_error();
-    ggml_backend_tensor_copy_async(streams[0].get(), streams[1].get(), tensors[0], tensors[1]);
-    ggml_backend_synchronize(streams[1].get());
-    EXPECT_THAT(heddle_last_error(), HasSubstr("rank 1 is lost, and with it"));
-    EXPECT_FALSE(job.cluster->loss(1)) << "rank 0 has no quarrel with it";
-    EXPECT_FALSE(job.cluster->loss(2));
+}
+
+TEST(Worker, LeavesWhenACommandOfAStreamIsMissing) {
+    TestJob job(1);
+    const std::uint32_t number = job.cluster->next_number() + 1;
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    job.fabric.inject(0, 1, message({.kind = Kind::resume, .stream = number, .place = 2}));
+    EXPECT_THAT(loss_of(job, 1), HasSubstr(text("command 2 of stream ", number, " behind ")));
+}
+
+TEST(Worker, LeavesWhenTooManyTensorsAreBegun) {
+    constexpr std::size_t kSize = 64;
+    TestJob job(1);
+    const ggml_context_ptr context = small_context();
+    ggml_tensor* const tensor = ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, kSize);
+    const ggml_backend_buffer_ptr buffer(
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(job.device(0)), kSize));
+    ggml_backend_tensor_alloc(buffer.get(), tensor, ggml_backend_buffer_get_base(buffer.get()));
+    const Record place = *remote_buffer(*tensor)->locate(*tensor, 0, kSize);
+    const auto begin_tensor = [&](unsigned number) {
+        return message({.kind = Kind::write_whole}, [&](ByteWriter& out) {
+            out.put(number);
+            put_record(out, place);
+            out.put(std::uint64_t{kSize});
+            out.put(std::uint8_t{1});  // and the rest never comes
+        });
+    };
+    for (unsigned i = 0; i <= 1024; ++i) (void)job.cluster->post(1, begin_tensor(i));
+    EXPECT_THAT(loss_of(job, 1), HasSubstr("more than 1024 tensors at a time"));
 }
 
 TEST(RankZero, RefusesAWorkerOfAnotherVersion) {

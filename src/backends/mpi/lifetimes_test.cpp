@@ -5,6 +5,7 @@
 
 #include "backends/mpi/test_support.hpp"
 #include "ggml/ops_math.h"
+#include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
 namespace {
@@ -66,6 +67,12 @@ TEST(Graphs, GoWithTheirStreamAndRunOnNoOther) {
               "more than 64 graphs of a stream");
     EXPECT_FALSE(*graphs.add_part({100, 8}, empty.size(), empty.view().first(2))) << "not all yet";
     EXPECT_FALSE(graphs.add_part({100, 9}, empty.size(), empty.view())) << "of another stream";
+    for (std::uint32_t number = 101; number < 100 + kMostGraphs; ++number) {
+        EXPECT_TRUE(graphs.add_part({number, 8}, empty.size(), empty.view().first(2)));
+    }
+    EXPECT_EQ(graphs.add_part({200, 8}, empty.size(), empty.view().first(2)).error().message,
+              "more than 64 graphs of a stream");
+    EXPECT_FALSE(*graphs.add_part({100, 8}, empty.size(), empty.view().first(0))) << "it has begun";
     EXPECT_TRUE(graphs.find({1, 7}));
     EXPECT_EQ(graphs.find({1, 8}).error().message, "stream 8 has no graph 1");
     EXPECT_FALSE(graphs.drop({1, 8}));
@@ -206,37 +213,65 @@ TEST(Failures, OfAStreamAreThoseOfStreamsThatWaitForIt) {
     EXPECT_THAT(all.failure_of(1), HasSubstr("rank 1 is lost"));
 }
 
-std::atomic<milliseconds> start_takes{milliseconds(0)};
+/// Memory of a worker's device. While it is broken nothing can be written to it; the first time
+/// that turns out when a test lets it.
+struct Memory {
+    static inline std::atomic<bool> is_broken{false}, is_held{false};
+    static inline std::atomic<int> writes{0};
 
-TEST(Worker, DoesNotTakeItsOwnSlownessForSilence) {
-    static ggml_backend_device slow = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
-    slow.iface.init_backend = [](ggml_backend_dev_t, const char*) {
-        std::this_thread::sleep_for(start_takes.load());
-        return ggml_backend_cpu_init();
+    static void fail_to_write() {
+        const int number = ++writes;
+        while (number == 1 && is_held) std::this_thread::sleep_for(milliseconds(1));
+        plugin::report(failure(Errc::device, "write ", number, " failed"));
+    }
+};
+
+ggml_backend_dev_t cpu_that_breaks() {
+    static ggml_backend_device device = *ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
+    static ggml_backend_buffer_type type = *ggml_backend_cpu_buffer_type();
+    type.device = &device;
+    type.iface.alloc_buffer = [](ggml_backend_buffer_type_t, std::size_t size) {
+        const ggml_backend_buffer_t buffer =
+            ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size);
+        buffer->buft = &type;
+        buffer->iface.set_tensor = [](ggml_backend_buffer_t, ggml_tensor*, const void*, std::size_t,
+                                      std::size_t) {
+            if (Memory::is_broken) Memory::fail_to_write();
+        };
+        return buffer;
     };
-    ThreadFabric fabric(2);
-    const auto rank_zero = fabric.join(0);
-    Result<> outcome = ok();
-    std::thread worker([&] {
-        const auto seat = fabric.join(1);
-        Server server(*seat, {&slow}, {.threads = 1});
-        outcome = server.serve();
-    });
-    const auto say = [&](const Header& header, const std::vector<std::uint32_t>& values) {
-        ByteWriter out = begin(header);
-        for (const std::uint32_t value : values) out.put(value);
-        rank_zero->send(1, seal(std::move(out)));
+    device.iface.get_buffer_type = [](ggml_backend_dev_t) { return &type; };
+    return &device;
+}
+
+TEST(Failures, OfWritesAreToldByTheNextGraphThatIsNotSkipped) {
+    ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    TestJob::Serving serving;
+    serving.device = cpu_that_breaks();
+    TestJob job(1, 1, {}, serving);
+    const Halving half(job, 4);
+    const ggml_backend_ptr stream(ggml_backend_dev_init(job.device(0), nullptr));
+    const auto failure_of_graph = [&] {
+        heddle_clear_error();
+        (void)ggml_backend_graph_compute(stream.get(), half.graph);
+        return std::string(heddle_last_error());
     };
-    say({.kind = Kind::welcome},
-        {static_cast<std::uint32_t>(kShortTimeout.count()), Polling::kAuto});
-    say({.kind = Kind::new_stream, .stream = 1}, {1, 0});
-    EXPECT_FALSE(next_of(*rank_zero, Kind::answer).empty());
-    std::this_thread::sleep_for(milliseconds(20));  // from now on the stream's thread looks
-    start_takes = kShortTimeout * 7 / 2;            // three of silence are too many
-    say({.kind = Kind::new_stream, .stream = 2}, {2, 0});
-    say({.kind = Kind::goodbye}, {});
-    worker.join();
-    EXPECT_TRUE(outcome) << outcome.error().message;
+    const std::vector<float> values(4);
+    Memory::is_broken = Memory::is_held = true;
+    ggml_backend_tensor_set_async(stream.get(), half.node, values.data(), 0, 16);
+    for (int i = 0; i < 5000 && Memory::writes < 1; ++i) {
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    ggml_backend_tensor_set(half.node, values.data(), 0, 16);
+    ggml_backend_graph_compute_async(stream.get(), half.graph);  // rank 0 knows of no failure yet
+    EXPECT_NE(ggml_backend_ptr(ggml_backend_dev_init(job.device(0), nullptr)), nullptr)
+        << "the worker has heard all of it";
+    Memory::is_held = false;
+    ggml_backend_synchronize(stream.get());
+    Memory::is_broken = false;
+    EXPECT_THAT(failure_of_graph(), HasSubstr("write 1 failed"));
+    EXPECT_THAT(failure_of_graph(), HasSubstr("write 2 failed"));
+    EXPECT_EQ(failure_of_graph(), "");
 }
 
 /// A worker that is played by the test.

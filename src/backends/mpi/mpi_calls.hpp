@@ -6,8 +6,10 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,7 +18,7 @@
 
 #include "backends/mpi/fabric.hpp"
 
-/// Calls of MPI: what they say, and those that may not come back.
+/// Calls of MPI: how it begins, what they say, and those that may not come back.
 namespace heddle::mpi {
 
 inline std::string sentence_of(int code) {
@@ -29,6 +31,59 @@ inline std::string sentence_of(int code) {
 inline Result<> check(int code, std::string_view what) {
     if (code == MPI_SUCCESS) return ok();
     return failure(Errc::device, "MPI: ", what, ": ", sentence_of(code));
+}
+
+/// Whether MPI was begun here, and so ends here; else the program does both.
+inline std::atomic<bool>& is_ours() {
+    static std::atomic<bool> ours{false};
+    return ours;
+}
+
+inline bool has_ended() {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    return ended != 0;
+}
+
+inline void set_unless_set(const char* name, const char* value) { setenv(name, value, 0); }
+
+/// One loss must not end the job, and workers need their cores. Once a connection broke, Open MPI
+/// looks at the others every 10 ms only, unless it is told to do so always. It would yield each
+/// time it is asked in vain, which takes milliseconds on busy cores; Backoff knows better when to.
+inline void choose_settings() {
+    set_unless_set("OMPI_MCA_orte_enable_recovery", "1");
+    set_unless_set("OMPI_MCA_hwloc_base_binding_policy", "none");
+    set_unless_set("OMPI_MCA_rmaps_base_oversubscribe", "1");
+    set_unless_set("OMPI_MCA_mpi_yield_when_idle", "0");
+    set_unless_set("OMPI_MCA_mpi_event_tick_rate", "1");
+}
+
+inline std::string_view name_of_level(int level) {
+    return level == MPI_THREAD_SINGLE       ? "MPI_THREAD_SINGLE"
+           : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+           : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                            : "MPI_THREAD_MULTIPLE";
+}
+
+/// Heddle's threads call MPI one at a time, but the program's own know nothing of them.
+inline Result<> initialize() {
+    choose_settings();
+    int is_on = 0, level = MPI_THREAD_SINGLE;
+    MPI_Initialized(&is_on);
+    if (has_ended()) return failure(Errc::unsupported, "MPI: it has ended in this process");
+    if (is_on == 0) {
+        HEDDLE_TRY(check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level),
+                         "it does not start"));
+        is_ours() = true;
+    }
+    MPI_Query_thread(&level);
+    if (!is_ours() && level < MPI_THREAD_MULTIPLE) {
+        return failure(Errc::unsupported, "MPI: this program began it with ", name_of_level(level),
+                       ", but Heddle calls it from a thread of its own: call MPI_Init_thread with "
+                       "MPI_THREAD_MULTIPLE");
+    }
+    if (level >= MPI_THREAD_SERIALIZED) return ok();
+    return failure(Errc::unsupported, "MPI: this library can be used by one thread only");
 }
 
 /// While it lives, failures on a communicator come back as codes, whatever the program wants.

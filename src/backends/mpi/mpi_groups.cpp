@@ -74,18 +74,19 @@ Result<> MpiGroups::begin_sum(std::uint32_t number, std::vector<float> addends) 
                  "ranks cannot add up");
 }
 
-std::optional<std::vector<float>> MpiGroups::take_sum(std::uint32_t number) {
+Result<std::optional<std::vector<float>>> MpiGroups::take_sum(std::uint32_t number) {
     const auto found = groups_.find(number);
-    if (are_stuck_ || found == groups_.end() || !found->second->is_open) return std::nullopt;
+    if (are_stuck_ || found == groups_.end() || !found->second->is_open) {
+        return invalid("there is no sum in group ", number, " of ranks");
+    }
     const NoPipeSignal guard;
     Group& group = *found->second;
-    if (group.has_failed) return std::nullopt;
     int done = 0;
-    // MPI lets go of a request that failed, and would then say that it is done.
-    group.has_failed = MPI_Test(&group.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS;
-    if (group.has_failed || done == 0) return std::nullopt;
+    // MPI lets go of a request that failed, so this is not asked again.
+    HEDDLE_TRY(check(MPI_Test(&group.request, &done, MPI_STATUS_IGNORE), "ranks cannot add up"));
+    if (done == 0) return std::optional<std::vector<float>>();
     group.is_open = false;
-    return std::move(group.sum);
+    return std::optional(std::move(group.sum));
 }
 
 /// To free a communicator may wait for others, so it is kept even where nothing is under way.

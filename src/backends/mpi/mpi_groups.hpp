@@ -28,7 +28,7 @@ public:
 
     Result<> make(const Fabric::GroupRequest& request);
     Result<> begin_sum(std::uint32_t group, std::vector<float> addends);
-    std::optional<std::vector<float>> take_sum(std::uint32_t group);
+    Result<std::optional<std::vector<float>>> take_sum(std::uint32_t group);
     void abandon(std::uint32_t group);
 
     /// A thread did not come back from MPI and is still inside it, so no other may call it.
@@ -39,8 +39,7 @@ private:
         MPI_Comm ranks = MPI_COMM_NULL;
         MPI_Request request = MPI_REQUEST_NULL;
         std::vector<float> addends, sum;
-        bool is_open = false;     ///< MPI has its memory
-        bool has_failed = false;  ///< the sum never comes
+        bool is_open = false;  ///< MPI has its memory
     };
 
     const MPI_Comm ranks_;

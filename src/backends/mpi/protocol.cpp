@@ -138,6 +138,7 @@ void set_credit(Bytes& message, std::uint64_t credit) {
 
 Result<Opened> open(const Message& message) {
     const std::size_t size = std::max(message.bytes.size(), message.refused);
+    if (message.has_failed) return failure(Errc::device, "a message that did not come through");
     if (size > kLongestMessage) {
         return failure(Errc::corrupt, "a message of ", size, " bytes, more than ", kLongestMessage);
     }
@@ -249,6 +250,23 @@ std::string refusal(const WorkerFacts& worker, const WorkerFacts& own) {
     return {};
 }
 
+// ---- other workers -----------------------------------------------------------------------------
+
+Result<int> get_other_worker(ByteReader& in, int self, int ranks) {
+    const auto rank = in.get<std::uint32_t>();
+    if (rank > 0 && rank < static_cast<std::uint32_t>(ranks) &&
+        rank != static_cast<std::uint32_t>(self)) {
+        return static_cast<int>(rank);
+    }
+    return failure(Errc::corrupt, "rank ", rank, " is no other worker");
+}
+
+Bytes given_up(int rank) {
+    ByteWriter out = begin({.kind = Kind::given_up});
+    out.put(static_cast<std::uint32_t>(rank));
+    return seal(std::move(out));
+}
+
 // ---- traces ------------------------------------------------------------------------------------
 
 std::string_view words_of(Kind kind) {
@@ -311,7 +329,7 @@ Result<std::vector<Span>> get_spans(ByteReader& in) {
 void put_outcome(ByteWriter& out, const Result<>& outcome) {
     out.put(static_cast<std::uint8_t>(outcome ? 0 : 1 + static_cast<int>(outcome.error().code)));
     out.text(outcome ? std::string_view()
-                     : std::string_view(outcome.error().message).substr(0, 2048));
+                     : std::string_view(outcome.error().message).substr(0, kLongestSentence));
 }
 
 Result<> get_outcome(ByteReader& in) {

@@ -20,13 +20,14 @@
 /// worker says so unasked.
 namespace heddle::mpi {
 
-inline constexpr std::uint16_t kProtocol = 6;
+inline constexpr std::uint16_t kProtocol = 7;
 
 // Limits are checked before anything is allocated.
 inline constexpr std::size_t kChunk = std::size_t{1} << 20;  ///< most bytes of data in a message
 inline constexpr std::size_t kLongestMessage = kChunk + (std::size_t{64} << 10);
 inline constexpr std::size_t kMostRecords = std::size_t{1} << 20;  ///< tensors of a graph
 inline constexpr std::size_t kLongestGraph = kMostRecords * 256;   ///< bytes of a graph
+inline constexpr std::size_t kLongestSentence = 2048;              ///< of why something failed
 inline constexpr std::size_t kMostDevices = 256, kMostBufferTypes = 16;
 inline constexpr std::size_t kMostStreams = 1024;  ///< of a worker
 inline constexpr std::size_t kMostGraphs = 64;     ///< that a worker keeps for a stream
@@ -52,12 +53,13 @@ inline constexpr std::size_t kMostRankGroups = 64;     ///< of ranks that add up
 enum class Kind : std::uint16_t {
     none,
     // Worker to rank 0.
-    hello,   ///< who it is and what it has
-    beat,    ///< it is alive; memory of its devices
-    answer,  ///< to a question: request, code, sentence, more
-    data,    ///< part of what was read: request, offset, bytes
-    done,    ///< a stream has come so far: code, sentence
-    reject,  ///< it was told something that cannot be, and leaves: sentence
+    hello,     ///< who it is and what it has
+    beat,      ///< it is alive; memory of its devices
+    answer,    ///< to a question: request, code, sentence, more
+    data,      ///< part of what was read: request, offset, bytes
+    done,      ///< a stream has come so far: code, sentence
+    reject,    ///< it was told something that cannot be, and leaves: sentence
+    given_up,  ///< rank: it has nothing more to do with that other worker, which is to be told
     // Rank 0 to a worker; questions begin with the number of the request.
     welcome,
     refused,  ///< it may not take part, or no longer: sentence
@@ -196,6 +198,14 @@ Result<WorkerFacts> get_facts(ByteReader& in);
 
 /// Why a worker cannot take part; empty if it can.
 std::string refusal(const WorkerFacts& worker, const WorkerFacts& own);
+
+// ---- other workers -----------------------------------------------------------------------------
+
+/// A worker, but not `self`. `ranks`: how many there are, rank 0 included.
+Result<int> get_other_worker(ByteReader& in, int self, int ranks);
+
+/// What a worker tells rank 0 when it has nothing more to do with another one.
+Bytes given_up(int rank);
 
 // ---- traces ------------------------------------------------------------------------------------
 

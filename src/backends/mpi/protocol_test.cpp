@@ -59,13 +59,38 @@ TEST(Messages, ThatAreNoneAreRefusedWithWhatIsWrong) {
     EXPECT_EQ(refusal_of(Bytes(kHeaderSize, std::byte{0})), "a message that is not Heddle's");
     Bytes bad = good;
     bad[4] = std::byte{99};
-    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 6");
+    EXPECT_EQ(refusal_of(bad), "a message of protocol 99, not 7");
     bad = good;
     bad[6] = std::byte{250};
     EXPECT_EQ(refusal_of(bad), "a message of kind 250");
     bad = good;
     bad.push_back(std::byte{0});
     EXPECT_EQ(refusal_of(bad), "a message with 1 bytes instead of 0");
+}
+
+TEST(Messages, ThatDidNotComeThroughAreNoMessages) {
+    const Message message{1, {}, 0, true};
+    const auto opened = open(message);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().message, "a message that did not come through");
+}
+
+TEST(Messages, ThatGiveARankUpNameAnotherWorker) {
+    constexpr int kSelf = 2, kRanks = 4;
+    const auto named = [](int rank) {
+        const Message message{kSelf, given_up(rank)};
+        const auto opened = open(message);
+        EXPECT_EQ(opened->header.kind, Kind::given_up);
+        ByteReader in(opened->body);
+        return get_other_worker(in, kSelf, kRanks);
+    };
+    EXPECT_EQ(*named(1), 1);
+    EXPECT_EQ(*named(3), 3);
+    for (const int bad : {0, kSelf, kRanks, -1}) EXPECT_FALSE(named(bad)) << bad;
+    EXPECT_EQ(named(4).error().message, "rank 4 is no other worker");
+    ByteReader nothing({});
+    EXPECT_FALSE(get_other_worker(nothing, kSelf, kRanks));
+    EXPECT_FALSE(can_wait(Kind::given_up) || is_of_stream(Kind::given_up));
 }
 
 WorkerFacts sample_facts() {
@@ -100,7 +125,7 @@ TEST(Facts, OfAnotherVersionAreRefusedInWords) {
     other.tables ^= 1;
     EXPECT_THAT(refusal(other, own), HasSubstr(", this program "));
     other.protocol = 9;
-    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 6");
+    EXPECT_EQ(refusal(other, own), "it speaks protocol 9, this program 7");
 }
 
 /// A product, a view of it and a cast, which names itself.

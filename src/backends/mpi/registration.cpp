@@ -155,12 +155,13 @@ Result<std::unique_ptr<Session>> start_local(std::string_view parameters) {
         devices.push_back(can_look ? ggml_backend_dev_by_name(name.c_str()) : nullptr);
         if (devices.back() == nullptr) return invalid("there is no device ", name);
     }
+    // Before there are workers, which would wait for a program that does not come.
+    HEDDLE_TRY_ASSIGN(const Settings settings, settings_of(read_environment()));
     auto session = std::make_unique<Session>();
     session->local = std::make_unique<LocalJob>(wanted.threads);
     for (int rank = 1; rank <= wanted.threads; ++rank) {
         session->local->start(rank, devices[static_cast<std::size_t>(rank - 1) % devices.size()]);
     }
-    HEDDLE_TRY_ASSIGN(const Settings settings, settings_of(read_environment()));
     HEDDLE_TRY_ASSIGN(session->cluster, Cluster::start(session->local->join(), settings));
     return session;
 }
@@ -290,7 +291,10 @@ double ping_pong(ggml_backend_dev_t from, ggml_backend_dev_t to, std::size_t byt
     const auto is_ours = [](ggml_backend_dev_t handle) {
         return handle != nullptr && handle->reg == ggml_backend_mpi_reg();
     };
-    if (!is_ours(to) || (from != nullptr && !is_ours(from))) return 0;
+    if (!is_ours(to) || (from != nullptr && !is_ours(from))) {
+        plugin::report(invalid("MPI: a ping-pong is between two workers, or the program and one"));
+        return 0;
+    }
     const auto measured = plugin::attempt([&] {
         const int begins = from != nullptr ? device(from)->rank() : 0;
         return device(to)->cluster().ping_pong(begins, device(to)->rank(), bytes, rounds);

@@ -1,6 +1,7 @@
-// Random programs over two workers, with delays and deaths: results are right or refused, and
-// nothing waits for ever.
+// Programs over two workers, with delays, deaths and failures, at random and one by one: results
+// are right or refused, and nothing waits for ever.
 #include <cstdlib>
+#include <future>
 #include <random>
 
 #include "backends/mpi/test_support.hpp"
@@ -249,6 +250,145 @@ TEST(Schedules, EndInTimeWhenAWorkerDies) {
         });
     }
     for (std::thread& thread : threads) thread.join();
+}
+
+// ---- one by one --------------------------------------------------------------------------------
+
+/// A tensor on each of two workers, and a stream.
+struct Pair {
+    explicit Pair(const TestJob& job, std::int64_t count = 4) {
+        heddle_set_error_mode(HEDDLE_ERROR_MODE_RETURN);
+        for (const std::size_t i : {0, 1}) {
+            streams.emplace_back(ggml_backend_dev_init(job.device(i), nullptr));
+            tensors.push_back(ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, count));
+            buffers.emplace_back(ggml_backend_buft_alloc_buffer(
+                ggml_backend_dev_buffer_type(job.device(i)), ggml_nbytes(tensors[i])));
+            ggml_backend_tensor_alloc(buffers[i].get(), tensors[i],
+                                      ggml_backend_buffer_get_base(buffers[i].get()));
+            ggml_backend_buffer_clear(buffers[i].get(), 1);
+        }
+    }
+    /// What the stream that takes the copy says.
+    std::string copy_from(std::size_t i) {
+        heddle_clear_error();
+        ggml_backend_tensor_copy_async(streams[i].get(), streams[1 - i].get(), tensors[i],
+                                       tensors[1 - i]);
+        ggml_backend_synchronize(streams[1 - i].get());
+        return heddle_last_error();
+    }
+
+    ggml_context_ptr context = small_context();
+    std::vector<ggml_backend_ptr> streams;
+    std::vector<ggml_backend_buffer_ptr> buffers;
+    std::vector<ggml_tensor*> tensors;
+};
+
+TEST(RankZero, TellsAWorkerThatAnotherOneHasGivenItUp) {
+    TestJob job(2);
+    Pair pair(job);
+    EXPECT_EQ(pair.copy_from(1), "");
+    job.fabric.inject(2, 0, given_up(1));
+    std::string said;
+    for (int i = 0; i < 5000 && said.empty(); ++i) said = pair.copy_from(1);
+    EXPECT_NE(said.find("rank 2 is lost, and with it"), std::string::npos) << said;
+    EXPECT_FALSE(job.cluster->loss(1) || job.cluster->loss(2)) << "both serve the program";
+}
+
+TEST(RankZero, LosesAWorkerThatGivesUpWhatIsNoOtherWorker) {
+    for (const int rank : {0, 1, 3, -1}) {
+        TestJob job(2);
+        job.fabric.inject(1, 0, given_up(rank));
+        EXPECT_EQ(loss_of(job, 1), "MPI1: lost: it sent that it gives up what is no other worker");
+    }
+}
+
+TEST(RankZero, LosesAWorkerWhoseMessageDoesNotComeThrough) {
+    TestJob job(2);
+    job.fabric.fail(1, 0);
+    EXPECT_EQ(loss_of(job, 1), "MPI1: lost: a message that did not come through");
+    EXPECT_FALSE(job.cluster->loss(2));
+}
+
+TEST(RankZero, GoesOnWhenThereWasNoMemoryToLookForMessages) {
+    TestJob job(2);
+    Pair pair(job);
+    std::atomic<int> looks{0};
+    job.fabric.set_before_looks(0, [&] {
+        if (++looks % 3 == 0) throw std::bad_alloc();
+    });
+    for (const int before = looks; looks < before + 20;) {  // on the thread of the cluster
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    job.fabric.set_delay(std::chrono::milliseconds(5));  // so that this thread looks, too
+    job.fabric.set_before_looks(0, [self = std::this_thread::get_id(), throws = true]() mutable {
+        if (std::this_thread::get_id() == self && std::exchange(throws, false)) {
+            throw std::bad_alloc();
+        }
+    });
+    EXPECT_EQ(pair.copy_from(0), "");
+}
+
+TEST(RankZero, PutsNothingWhereACallThatFailedWantedIt) {
+    TestJob job(2);
+    constexpr std::int64_t kCount = 1 << 20;
+    const Pair pair(job, kCount);
+    job.fabric.set_delay(std::chrono::milliseconds(20));
+    job.fabric.set_before_looks(0, [self = std::this_thread::get_id()] {
+        if (std::this_thread::get_id() == self) throw std::bad_alloc();
+    });
+    std::vector<float> found(kCount);
+    heddle_clear_error();
+    ggml_backend_tensor_get(pair.tensors[0], found.data(), 0, ggml_nbytes(pair.tensors[0]));
+    EXPECT_STRNE(heddle_last_error(), "") << "it waits for the data";
+    job.fabric.set_before_looks(0, [] {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all has come
+    EXPECT_EQ(found, std::vector<float>(kCount));
+    EXPECT_FALSE(job.cluster->loss(1)) << "its answer was asked for";
+    job.fabric.set_delay(std::chrono::milliseconds(0));
+    heddle_clear_error();
+    ggml_backend_tensor_get(pair.tensors[0], found.data(), 0, ggml_nbytes(pair.tensors[0]));
+    EXPECT_STREQ(heddle_last_error(), "");
+    EXPECT_NE(found[7], 0);
+}
+
+/// Whether a log callback could ask for the memory of a device.
+struct AsksFromTheLog {
+    ggml_backend_dev_t device = nullptr;
+    std::atomic<int> asked{0}, answered{0};
+    std::mutex turn;
+    std::future<void> last;
+
+    static void log(ggml_log_level, const char*, void* user) {
+        auto& self = *static_cast<AsksFromTheLog*>(user);
+        const std::lock_guard guard(self.turn);
+        self.last = std::async(std::launch::async, [device = self.device] {
+            std::size_t free = 0, total = 0;
+            ggml_backend_dev_memory(device, &free, &total);
+        });
+        const bool is_there =
+            self.last.wait_for(std::chrono::seconds(2)) == std::future_status::ready;
+        self.answered += is_there ? 1 : 0;
+        ++self.asked;
+    }
+};
+
+TEST(RankZero, TellsOfALossWhereTheLogMayAskForOtherDevices) {
+    for (const bool waits : {false, true}) {
+        AsksFromTheLog asks;
+        TestJob job(2, 1, kShortTimeout);
+        Pair pair(job);
+        asks.device = job.device(1);
+        ggml_log_set(AsksFromTheLog::log, &asks);
+        job.fabric.silence(1);
+        if (waits) pair.copy_from(1);
+        loss_of(job, 1);
+        for (int i = 0; i < 3000 && asks.asked == 0; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+        EXPECT_GT(asks.asked, 0);
+        EXPECT_EQ(asks.answered, asks.asked) << (waits ? "a thread waits" : "none waits");
+    }
 }
 
 }  // namespace

@@ -27,6 +27,11 @@ void SharedFabric::forget(int rank) {
     fabric_.forget(rank);
 }
 
+void SharedFabric::hold_back(int rank, bool is_held) {
+    const std::lock_guard guard(turn_);
+    fabric_.hold_back(rank, is_held);
+}
+
 std::optional<double> SharedFabric::ping_pong(const Fabric::PingPong& wanted,
                                               Clock::time_point until) {
     const std::lock_guard guard(turn_);
@@ -61,7 +66,10 @@ Result<std::vector<float>> SharedFabric::add_up(std::uint32_t group, std::vector
     while (true) {
         {
             const std::lock_guard guard(turn_);
-            if (auto sum = fabric_.take_sum(group)) return *std::move(sum);
+            auto sum = fabric_.take_sum(group);
+            if (!sum) fabric_.abandon_group(group);
+            HEDDLE_TRY_ASSIGN(auto taken, std::move(sum));
+            if (taken) return *std::move(taken);
             if (fabric_.move()) backoff.reset();
         }
         if (gives_up()) break;

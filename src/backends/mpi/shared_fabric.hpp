@@ -23,6 +23,7 @@ public:
     std::size_t unsent(int to);
     bool is_moving();
     void forget(int rank);
+    void hold_back(int rank, bool is_held);
     std::optional<double> ping_pong(const Fabric::PingPong& wanted, Clock::time_point until);
 
     static constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
@@ -33,8 +34,8 @@ public:
     /// See Fabric::make_group.
     Result<> make_group(const Fabric::GroupRequest& request);
 
-    /// The sum of what members of a group have, once all have it. If `gives_up()` first, there are
-    /// no more sums in this group.
+    /// The sum of what members of a group have, once all have it. If it fails, or `gives_up()`
+    /// first, there are no more sums in this group.
     Result<std::vector<float>> add_up(std::uint32_t group, std::vector<float> addends,
                                       const std::function<bool()>& gives_up);
 

@@ -284,6 +284,44 @@ TEST(SumsByMpi, FailForAllWhenOneDropsOut) {
     }
 }
 
+TEST(SumsByMpi, FailForAllWhenMpiFailsInTheMiddle) {
+    TestJob job(3, 1, by_mpi(), plain());
+    Addends addends(job, 400'000);
+    const auto sums = addends.sums();
+    job.fabric.fail_sums(2);
+    const auto begin = Clock::now();
+    ASSERT_TRUE(sums->add_up(addends.tensors));
+    EXPECT_THAT(addends.synchronize(0), HasSubstr("rank 2 is lost"));
+    EXPECT_THAT(addends.synchronize(1), HasSubstr("MPI gives up a sum"));
+    EXPECT_THAT(addends.synchronize(2), HasSubstr("rank 2 is lost"));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2)) << "sooner than by silence";
+    EXPECT_FALSE(job.cluster->loss(1) || job.cluster->loss(3));
+}
+
+TEST(SumsByMpi, LoseAWorkerThatGivesAnotherUp) {
+    TestJob job(3, 1, by_mpi(), plain());
+    job.fabric.inject(2, 0, given_up(1));
+    EXPECT_EQ(
+        loss_of(job, 2),
+        "MPI2: lost: it has nothing more to do with rank 1, with which it may have to add up");
+    EXPECT_FALSE(job.cluster->loss(1) || job.cluster->loss(3));
+}
+
+TEST(SumsOverWorkers, AreToldToAllOrToNone) {
+    TestJob job(2);
+    const Addends addends(job, 100);
+    std::vector<std::uint32_t> streams;
+    for (const std::size_t i : {0, 1})
+        streams.push_back(remote_stream(addends.stream(i))->number());
+    const std::uint64_t before = job.cluster->issued(streams[0]);
+    const auto breaks_off = [&](std::size_t i) -> Bytes {
+        if (i == 1) throw std::bad_alloc();
+        return seal(begin({.kind = Kind::resume, .stream = streams[i]}));
+    };
+    EXPECT_THROW(static_cast<void>(job.cluster->issue_to_all(streams, breaks_off)), std::bad_alloc);
+    EXPECT_EQ(job.cluster->issued(streams[0]), before);
+}
+
 /// Two products, the second cut so that its results are addends: what a layer of a joined device
 /// does.
 Values run_joined(std::vector<ggml_backend_dev_t> devices) {

@@ -27,8 +27,12 @@ Result<> land(Landing& landing, std::uint64_t offset, ByteView bytes) {
 
 }  // namespace
 
-/// Takes in one message; false if there is none.
 bool Cluster::take_in() {
+    const auto taken = plugin::attempt([&] { return take_one(); });
+    return taken && *taken;
+}
+
+bool Cluster::take_one() {
     std::optional<Message> message = fabric_.receive();
     if (!message) return false;
     const int rank = message->source;
@@ -63,6 +67,8 @@ Result<> Cluster::handle(int rank, const Opened& message) {
             return handle_done(rank, message.header, in);
         case Kind::reject:
             return failure(Errc::corrupt, "it cannot go on: ", in.text());
+        case Kind::given_up:
+            return handle_given_up(rank, in);
         default:
             return nonsense("a message that workers do not send");
     }
@@ -83,7 +89,7 @@ Result<> Cluster::handle_hello(int rank, ByteReader& in) {
     send(rank, seal(std::move(out)));
     if (!reason.empty()) {
         from.lost = failure(Errc::unsupported, "MPI", rank, ": refused: ", reason);
-        plugin::log(GGML_LOG_LEVEL_WARN, from.lost->message);
+        untold_losses_.push_back(from.lost->message);
         return ok();
     }
     for (const DeviceFacts& device : from.facts.devices) {
@@ -106,7 +112,8 @@ Result<> Cluster::handle_answer(int rank, ByteReader& in) {
     const auto number = in.get<std::uint32_t>();
     const ByteView body = in.rest();
     const auto found = requests_.find(number);
-    // The thread that asked may have stopped waiting, but only for a worker that was lost.
+    // The thread that asked may have stopped waiting because it had no memory left.
+    if (found == requests_.end() && number < next_number_) return ok();
     if (found == requests_.end() || found->second.rank != rank || found->second.answer) {
         return nonsense("an answer to what it was not asked");
     }
@@ -132,6 +139,18 @@ Result<> Cluster::handle_data(int rank, ByteReader& in) {
         return nonsense("data that another rank was asked for");
     }
     return land(expected->second.landing, offset, bytes);
+}
+
+/// The other one may wait for what does not come any more.
+Result<> Cluster::handle_given_up(int rank, ByteReader& in) {
+    const auto other = get_other_worker(in, rank, size());
+    if (!other || !in.finished()) return nonsense("that it gives up what is no other worker");
+    if (settings_.sums == SumsBy::mpi) {  // the rest of a group would wait for the two inside MPI
+        return failure(Errc::device, "it has nothing more to do with rank ", *other,
+                       ", with which it may have to add up");
+    }
+    cancel(*other, rank);
+    return ok();
 }
 
 Result<> Cluster::handle_done(int rank, const Header& header, ByteReader& in) {

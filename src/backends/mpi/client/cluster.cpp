@@ -53,6 +53,7 @@ Result<> Cluster::gather() {
             lose(rank, text("no worker is there after ", seconds(settings_.start_timeout), " s"));
         }
     }
+    tell_losses(guard);
     const auto takes_part = [](const Peer& peer) { return peer.takes_part && !peer.lost; };
     if (std::any_of(peers_.begin(), peers_.end(), takes_part)) return ok();
     if (size() > 1) return *peer(1).lost;
@@ -94,6 +95,7 @@ void Cluster::leave() {
     for (int rank = 1; rank < size(); ++rank) {
         if (!peer(rank).lost) peer(rank).lost = failure(Errc::device, "MPI", rank, ": was left");
     }
+    tell_losses(guard);
 }
 
 /// Takes in what arrives while no other thread waits for anything, and looks who is silent.
@@ -101,22 +103,30 @@ void Cluster::watch_over() {
     const NoPipeSignal guard_of_thread;
     Guard guard(lock_);
     while (!stops_) {
-        if (!is_driven_) {
-            bool any = false;
-            while (take_in()) any = true;
-            look_for_silence();
-            if (any) changed_.notify_all();
-        }
-        if (Clock::now() - pinged_ > settings_.timeout / 4) ping();
-        flush_all();
-        const bool is_alone = !is_driven_, is_moving = is_alone && fabric_.is_moving();
-        const bool is_busy = is_alone && (!requests_.empty() || !arrivals_.empty());
+        std::chrono::microseconds pause{1000};
+        // What is thrown here would end the program. Where there was no memory there may be later.
+        static_cast<void>(plugin::attempt([&] { pause = look_after_workers(); }));
+        tell_losses(guard);
         guard.unlock();
-        std::this_thread::sleep_for(std::chrono::microseconds(is_moving ? 20
-                                                              : is_busy ? 100
-                                                                        : 1000));
+        std::this_thread::sleep_for(pause);
         guard.lock();
     }
+}
+
+/// Gives the time until this is to be done again.
+std::chrono::microseconds Cluster::look_after_workers() {
+    constexpr std::chrono::microseconds kMoving{20}, kBusy{100}, kIdle{1000};
+    if (!is_driven_) {
+        bool any = false;
+        while (take_in()) any = true;
+        look_for_silence();
+        if (any) changed_.notify_all();
+    }
+    if (Clock::now() - pinged_ > settings_.timeout / 4) ping();
+    flush_all();
+    if (is_driven_) return kIdle;
+    if (fabric_.is_moving()) return kMoving;
+    return requests_.empty() && arrivals_.empty() ? kIdle : kBusy;
 }
 
 /// Workers leave when they hear nothing of rank 0.
@@ -156,25 +166,36 @@ void Cluster::lose(int rank, std::string_view why) {
     Peer& gone = peer(rank);
     if (gone.lost) return;
     gone.lost = failure(Errc::device, "MPI", rank, ": lost: ", why);
-    // Said at once: what notices it next may have no words, such as a device that supports nothing.
-    plugin::log(GGML_LOG_LEVEL_WARN, gone.lost->message);
+    untold_losses_.push_back(gone.lost->message);
     std::erase_if(arrivals_, [&](const auto& entry) {
         const auto stream = streams_.find(entry.second.stream);
         return stream == streams_.end() || stream->second.rank == rank;
     });
     if (gone.takes_part) {  // if it still hears anything, it need not wait for more
         ByteWriter out = begin({.kind = Kind::refused});
-        out.text(why.substr(0, 2048));
+        out.text(why.substr(0, kLongestSentence));
         fabric_.send(rank, seal(std::move(out)));
     }
     fabric_.forget(rank);
     for (int other = 1; other < size(); ++other) {
-        if (other == rank || !peer(other).takes_part || peer(other).lost) continue;
-        ByteWriter out = begin({.kind = Kind::cancel});
-        out.put(static_cast<std::uint32_t>(rank));
-        send(other, seal(std::move(out)));
+        if (other != rank) cancel(other, rank);
     }
     changed_.notify_all();
+}
+
+void Cluster::tell_losses(Guard& guard) {
+    const auto sentences = std::exchange(untold_losses_, {});
+    if (sentences.empty()) return;
+    guard.unlock();
+    for (const std::string& sentence : sentences) plugin::log(GGML_LOG_LEVEL_WARN, sentence);
+    guard.lock();
+}
+
+void Cluster::cancel(int rank, int gone) {
+    if (!peer(rank).takes_part || peer(rank).lost) return;
+    ByteWriter out = begin({.kind = Kind::cancel});
+    out.put(static_cast<std::uint32_t>(gone));
+    send(rank, seal(std::move(out)));
 }
 
 std::optional<Error> Cluster::loss(int rank) const {
@@ -224,11 +245,12 @@ void Cluster::send(int rank, Bytes message) {
 
 void Cluster::flush(int rank) {
     Peer& to = peer(rank);
-    if (std::exchange(to.batched, 0) > 1) {
+    if (to.batched > 1) {
         ByteWriter out = begin({.kind = Kind::batch}, to.batch.size());
         out.raw(to.batch);
         to.batch = seal(std::move(out));
     }
+    to.batched = 0;
     if (to.batch.empty()) return;
     to.in_flight += to.batch.size();
     to.sent += to.batch.size();
@@ -252,12 +274,13 @@ Result<Bytes> Cluster::ask(int rank, std::uint32_t request, Bytes question, Land
     Request& open = requests_[request];
     open.rank = rank;
     open.landing = landing;
-    auto answered = wait_for_room(guard, rank, question.size());
-    if (answered) {
+    // Also what is thrown is a failure here: nothing may arrive in `landing` after this call.
+    auto answered = plugin::attempt([&]() -> Result<> {
+        HEDDLE_TRY(wait_for_room(guard, rank, question.size()));
         send(rank, std::move(question));
         const auto is_answered = [&] { return open.answer.has_value(); };
-        answered = wait_until(guard, rank, is_answered, stream);
-    }
+        return wait_until(guard, rank, is_answered, stream);
+    });
     const std::optional<Bytes> answer = std::move(open.answer);
     requests_.erase(request);
     if (!answer) return std::move(answered).error();

@@ -223,9 +223,14 @@ private:
     Result<> gather();
     void begin_thread();
     void watch_over();
+    std::chrono::microseconds look_after_workers();
     void look_for_silence();
     void look_for_standstill();
     void lose(int rank, std::string_view why);
+    /// Logs who was lost, without the lock: the program's callback may call this object.
+    void tell_losses(Guard& guard);
+    /// Tells a worker that nothing more comes from another one.
+    void cancel(int rank, int gone);
 
     /// Until the worker has room for so much more. `stream` as for `ask`.
     Result<> wait_for_room(Guard& guard, int rank, std::size_t bytes, std::uint32_t stream = 0);
@@ -276,13 +281,15 @@ private:
     template <class Done>
     Result<> wait_until(Guard& guard, int rank, const Done& done, std::uint32_t stream = 0,
                         Backoff backoff = Backoff());
-    /// Does not throw: no other thread would take in then.
+    /// Takes in one message; false if there is none. Does not throw: without memory there is none.
     bool take_in();
+    bool take_one();
     Result<> handle(int rank, const Opened& message);
     Result<> handle_hello(int rank, ByteReader& in);
     Result<> handle_beat(int rank, ByteReader& in);
     Result<> handle_answer(int rank, ByteReader& in);
     Result<> handle_data(int rank, ByteReader& in);
+    Result<> handle_given_up(int rank, ByteReader& in);
     Result<> handle_done(int rank, const Header& header, ByteReader& in);
 
     const std::unique_ptr<Fabric> owned_;
@@ -294,6 +301,7 @@ private:
     bool is_driven_ = false;  ///< a thread is taking in messages
     bool stops_ = false, has_left_ = false, traces_ = false;
     std::vector<Peer> peers_;  ///< by rank; the first is unused
+    std::vector<std::string> untold_losses_;
     std::map<std::uint32_t, Request> requests_;
     std::map<std::uint32_t, Arrival> arrivals_;
     std::map<std::uint32_t, StreamState> streams_;
@@ -314,7 +322,14 @@ Result<> Cluster::wait_until(Guard& guard, int rank, const Done& done, std::uint
     Driving driving(*this, guard);
     Clock::time_point next_look{};
     Result<> outcome = ok();
-    while (!done()) {
+    while (true) {
+        // Said at once: what notices a loss next may have no words, such as a device that supports
+        // nothing.
+        if (!untold_losses_.empty()) {
+            driving.end();  // the callback may take long, or wait for something itself
+            tell_losses(guard);
+        }
+        if (done()) break;
         if (peer(rank).lost) {
             outcome = *peer(rank).lost;
             break;

@@ -1,11 +1,9 @@
 #include "backends/mpi/client/files.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <random>
@@ -95,12 +93,6 @@ std::string path_there(const Settings& settings, const std::string& path) {
     return best == nullptr ? path : best->second + path.substr(best->first.size());
 }
 
-std::optional<FileOffers::Version> FileOffers::version_of(const std::string& path) {
-    struct stat facts {};
-    if (stat(path.c_str(), &facts) != 0) return std::nullopt;
-    return Version{path, facts.st_ino, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
-}
-
 bool FileOffers::has_any() const {
     const std::lock_guard guard(lock_);
     return has_any_;
@@ -115,35 +107,32 @@ Result<std::optional<FileOffers::Origin>> FileOffers::find(ByteView bytes, bool 
     const bool is_likely = is_weight || std::ranges::any_of(mapped_, holds);
     if (bytes.size() < (has_any_ ? kMore : kFirst) && !is_likely) return none;
     const auto part = mapped_from(bytes.data(), bytes.size());
-    const auto version = part ? version_of(part->path) : std::nullopt;
-    if (!version || version->inode != part->inode) return none;  // another file by now
-    const auto file = known(*version);
-    if (!file || *file == nullptr) return none;  // a device, or one that may not be opened any more
+    if (!part) return none;
+    auto file = OpenFile::open(part->path);
+    if (!file) return none;  // a device, or one that may not be opened any more
+    if (file->inode() != part->inode) return none;  // another file by now
+    const Known& same = known(*std::move(file));
     mapped_.emplace(part->begin, part->end);
-    HEDDLE_TRY_ASSIGN(Origin found, origin(**file, part->offset, bytes.size()));
+    HEDDLE_TRY_ASSIGN(Origin found, origin(same, part->offset, bytes.size()));
     return std::optional(std::move(found));
 }
 
 Result<FileOffers::Origin> FileOffers::find_in(const std::string& path, std::uint64_t offset,
                                                std::uint64_t size) {
     const std::lock_guard guard(lock_);
-    const auto version = version_of(path);
-    if (!version) return failure(Errc::not_found, path, ": ", std::strerror(errno));
-    HEDDLE_TRY_ASSIGN(const Known* const file, known(*version));
-    if (file == nullptr) return failure(Errc::io, path, " was replaced meanwhile");
-    return origin(*file, offset, size);
+    HEDDLE_TRY_ASSIGN(OpenFile file, OpenFile::open(path));
+    return origin(known(std::move(file)), offset, size);
 }
 
-Result<const FileOffers::Known*> FileOffers::known(const Version& version) {
-    const auto found = known_.find(version);
-    if (found != known_.end()) return &found->second;
+const FileOffers::Known& FileOffers::known(OpenFile file) {
+    const Name name{file.path(), file.version()};
+    const auto found = known_.find(name);
+    if (found != known_.end()) return found->second;
     Known known;
-    HEDDLE_TRY_ASSIGN(OpenFile file, OpenFile::open(version.path));
-    if (file.inode() != version.inode) return nullptr;
     known.file = std::make_shared<const OpenFile>(std::move(file));
-    HEDDLE_TRY(offer(known));
+    offer(known);
     has_any_ = has_any_ || known.there.has_value();
-    return &known_.emplace(version, std::move(known)).first->second;
+    return known_.emplace(name, std::move(known)).first->second;
 }
 
 Result<FileOffers::Origin> FileOffers::origin(const Known& known, std::uint64_t offset,
@@ -161,12 +150,12 @@ Result<FileOffers::Origin> FileOffers::origin(const Known& known, std::uint64_t 
     return origin;
 }
 
-Result<> FileOffers::offer(Known& known) {
+void FileOffers::offer(Known& known) {
     const Settings& settings = cluster_.settings();
     const OpenFile& file = *known.file;
     const auto samples =
         sample_file(file, std::random_device{}(), settings.verify, *settings.digests);
-    if (!samples) return ok();  // empty, or it cannot be read
+    if (!samples) return;  // empty, or it cannot be read
     const std::uint32_t request = cluster_.next_number(), number = cluster_.next_number();
     const std::string path = path_there(settings, file.path());
     ByteWriter out = question(Kind::file, request, 4096);
@@ -180,19 +169,18 @@ Result<> FileOffers::offer(Known& known) {
     if (!differences) {
         plugin::log(GGML_LOG_LEVEL_WARN, text("MPI", rank_, ": ", differences.error().message,
                                               "; weights are sent instead"));
-        return ok();
+        return;
     }
     known.there = number;
     known.block = samples->block;
     known.differences = *std::move(differences);
-    if (known.differences.empty()) return ok();
+    if (known.differences.empty()) return;
     const std::uint64_t begin = known.differences.front() * known.block;
     plugin::log(GGML_LOG_LEVEL_WARN,
                 text("MPI", rank_, ": ", path, " differs from the file here in ",
                      known.differences.size(), " of ", blocks, " blocks, the first between bytes ",
                      begin, " and ", std::min(begin + known.block, file.size()),
                      "; weights that lie in them are sent instead"));
-    return ok();
 }
 
 }  // namespace heddle::mpi

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -55,28 +54,22 @@ public:
 
 private:
     /// A file as it was when the worker was asked; one that was written to since is another.
-    struct Version {
-        std::string path;
-        std::uint64_t inode = 0;
-        std::int64_t seconds = 0, nanoseconds = 0;  ///< when it was last written to
-        auto operator<=>(const Version&) const = default;
-    };
+    using Name = std::pair<std::string, FileVersion>;
     struct Known {
         std::shared_ptr<const OpenFile> file;
         std::optional<std::uint32_t> there;
         std::uint64_t block = 0;
         std::vector<std::uint32_t> differences;  ///< blocks that are others there
     };
-    static std::optional<Version> version_of(const std::string& path);
-    /// Null if the file here was replaced meanwhile.
-    Result<const Known*> known(const Version& version);
+    /// Asks the worker for it if that was not done before.
+    const Known& known(OpenFile file);
     static Result<Origin> origin(const Known& known, std::uint64_t offset, std::uint64_t size);
-    Result<> offer(Known& known);
+    void offer(Known& known);
 
     Cluster& cluster_;
     const int rank_;
     mutable std::mutex lock_;
-    std::map<Version, Known> known_;
+    std::map<Name, Known> known_;
     bool has_any_ = false;
     /// Where known files were mapped, and may be still. Looking that up takes longer than sending
     /// few bytes, such as the inputs of a token.

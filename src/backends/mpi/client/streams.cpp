@@ -59,10 +59,12 @@ Result<> Cluster::issue_to_all(std::span<const std::uint32_t> streams,
         auto has_room = wait_for_room(guard, streams_.at(stream).rank, kSmallMessage, stream);
         if (!has_room && outcome) outcome = std::move(has_room);
     }
+    // All are there before one is sent: those that have theirs would wait for the others.
+    std::vector<Bytes> messages(streams.size());
+    for (std::size_t i = 0; i < streams.size(); ++i) messages[i] = command(i);
     for (std::size_t i = 0; i < streams.size(); ++i) {
-        Bytes message = command(i);
         StreamState& state = streams_.at(streams[i]);
-        if (!peer(state.rank).lost) send_in(state, std::move(message));
+        if (!peer(state.rank).lost) send_in(state, std::move(messages[i]));
     }
     // Each has its part in what the others do.
     for (const std::uint32_t one : streams) {

@@ -51,19 +51,19 @@ bool RemoteSums::add_up(std::span<Tensor* const> tensors) {
         places.push_back(*place);
     }
     const std::uint32_t tag = cluster().next_number();
-    std::uint64_t turn = 0;
     const auto command = [&](std::size_t i) {
-        if (group_ != nullptr && i == 0) turn = group_->turns++;
         ByteWriter out = streams_[i]->command(Kind::sum, 256 + 5 * streams_.size());
         out.put(tag);
         out.put(group_ != nullptr ? group_->number : std::uint32_t{0});
-        out.put(turn);
+        out.put(group_ != nullptr ? group_->turns : std::uint64_t{0});
         put_record(out, places[i]);
         out.put(static_cast<std::uint32_t>(streams_.size()));
         for (std::size_t j = 0; j < streams_.size(); ++j) {
             out.put(static_cast<std::uint32_t>(streams_[j]->device().rank()));
             out.put(static_cast<std::uint8_t>(adds(tensors[j]) ? 1 : 0));
         }
+        // All can be told of this turn: what comes next is another one.
+        if (group_ != nullptr && i + 1 == streams_.size()) ++group_->turns;
         return seal(std::move(out));
     };
     // Of a lost worker: the others are told that nothing comes from it, and fail.

@@ -1,9 +1,17 @@
 // What rank 0 asks of buffers. Done at once, in the order it comes.
+#include <future>
+
 #include "backends/mpi/packing.hpp"
 #include "backends/mpi/worker/calls.hpp"
 #include "backends/mpi/worker/server.hpp"
 
 namespace heddle::mpi {
+namespace {
+
+/// Tensors that are not there whole yet. Each thread of the program sends one at a time.
+constexpr std::size_t kMostUploads = 1024;
+
+}  // namespace
 
 // ---- what commands name ------------------------------------------------------------------------
 
@@ -124,6 +132,7 @@ Result<> Server::clear(ByteReader& in) {
 
 Result<> Server::reset(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(const SharedBuffer buffer, buffers_.find(in.get<std::uint32_t>()));
+    (void)wait_for_loads(*buffer);
     ggml_backend_buffer_reset(buffer->c());
     return ok();
 }
@@ -162,6 +171,9 @@ Result<> Server::write_whole(ByteReader& in) {
     const std::size_t total = in.get<std::uint64_t>();
     const ByteView part = in.rest();
     if (!in.ok() || total != byte_size(target.tensor)) return broken("a tensor");
+    if (!uploads_.contains(number) && uploads_.size() >= kMostUploads) {
+        return failure(Errc::corrupt, "more than ", kMostUploads, " tensors at a time");
+    }
     Upload& upload = uploads_[number];
     if (upload.total == 0) {
         upload.placed = std::move(target);
@@ -225,11 +237,23 @@ Result<> Server::copy(ByteReader& in) {
 
 // ---- weights from files ------------------------------------------------------------------------
 
+template <class Function>
+auto Server::listen_during(const Function& function) {
+    auto outcome = std::async(std::launch::async, [&] {
+        heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
+        return function();
+    });
+    listen_until([&](std::chrono::milliseconds time) {
+        return outcome.wait_for(time) == std::future_status::ready;
+    });
+    return outcome.get();
+}
+
 Result<> Server::take_file(ByteReader& in) {
     const auto request = in.get<std::uint32_t>(), number = in.get<std::uint32_t>();
     const std::string path = in.text();
     HEDDLE_TRY_ASSIGN(const FileSamples samples, get_samples(in));
-    const auto differences = files_.add(number, path, samples);
+    const auto differences = listen_during([&] { return files_.add(number, path, samples); });
     if (!differences) {
         outbox_.answer(request, differences.error());
         return ok();
@@ -244,7 +268,7 @@ Result<> Server::take_offer(ByteReader& in) {
     const auto request = in.get<std::uint32_t>();
     HEDDLE_TRY_ASSIGN(const TensorOffer offer, get_offer(in));
     ByteWriter more;
-    put_matches(more, files_.find(offer));
+    put_matches(more, listen_during([&] { return files_.find(offer); }));
     outbox_.answer(request, ok(), more.view());
     return ok();
 }

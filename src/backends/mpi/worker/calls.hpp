@@ -16,6 +16,9 @@ Result<> reported(const Call& call) {
     return Error{Errc::device, heddle_last_error()};
 }
 
+/// Why what was begun is not done to its end.
+inline Error leaves() { return failure(Errc::aborted, "the worker leaves"); }
+
 /// What rank 0 sent is not what it should be.
 inline Error broken(std::string_view what) {
     return failure(Errc::corrupt, what, " that breaks off");

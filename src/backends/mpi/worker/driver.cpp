@@ -1,6 +1,30 @@
 #include "backends/mpi/worker/driver.hpp"
 
 namespace heddle::mpi {
+namespace {
+
+/// Calls a function in the end, however that comes about.
+template <class Function>
+class AtEnd {
+public:
+    explicit AtEnd(Function function) : function_(std::move(function)) {}
+    ~AtEnd() { function_(); }
+    AtEnd(const AtEnd&) = delete;
+    AtEnd& operator=(const AtEnd&) = delete;
+
+private:
+    Function function_;
+};
+
+/// What it takes while it waits, also if it has no bytes.
+std::ptrdiff_t memory_of(const Message& message) {
+    return static_cast<std::ptrdiff_t>(sizeof(Message) + message.bytes.size());
+}
+
+/// Of one rank: then it has to wait.
+constexpr std::ptrdiff_t kMostDeferred = std::ptrdiff_t{16} << 20;
+
+}  // namespace
 
 bool Driver::step(bool is_idle) {
     const std::lock_guard turn(turn_);
@@ -19,7 +43,23 @@ void Driver::catch_up() {
 
 void Driver::put_back(Message message) {
     const std::lock_guard turn(turn_);
+    defer(std::move(message));
+}
+
+/// Rank 0 sends no more than its window; other workers may send anything.
+void Driver::defer(Message message) {
+    calls_.hear(message);
+    count_deferred(message, 1);
     later_.push_back(std::move(message));
+}
+
+void Driver::count_deferred(const Message& message, std::ptrdiff_t by) {
+    if (message.source == 0) return;
+    std::ptrdiff_t& deferred = deferred_[message.source];
+    const auto is_too_much = [&] { return deferred >= kMostDeferred; };
+    const bool was_held = is_too_much();
+    deferred += by * memory_of(message);
+    if (is_too_much() != was_held) fabric_.hold_back(message.source, !was_held);
 }
 
 bool Driver::take_one(bool is_idle) {
@@ -30,12 +70,13 @@ bool Driver::take_one(bool is_idle) {
     } else {
         message = std::move(later_.front());
         later_.pop_front();
+        count_deferred(*message, -1);
     }
     if (!message) return false;
     handler_is_idle_ = is_idle;
     handler_ = std::this_thread::get_id();
+    const AtEnd ends([&] { handler_ = std::thread::id(); });
     calls_.handle(*std::move(message));
-    handler_ = std::thread::id();
     return true;
 }
 
@@ -45,8 +86,7 @@ bool Driver::let_sends_move() {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
         return false;
     }
-    later_.push_back(*std::move(message));
-    calls_.hear(later_.back());
+    defer(*std::move(message));
     return true;
 }
 
@@ -60,8 +100,7 @@ std::optional<Message> Driver::wait_for_message(
             continue;
         }
         if (is_wanted(*message)) return message;
-        later_.push_back(*std::move(message));
-        calls_.hear(later_.back());
+        defer(*std::move(message));
         backoff.reset();
     }
     return std::nullopt;
@@ -79,6 +118,9 @@ bool Driver::wait(Waits waits, const std::function<bool()>& done) {
     const NoPipeSignal guard_of_thread;
     Backoff backoff;
     bool polls = false, is_done = false;
+    const AtEnd ends([&] {
+        if (polls) end_polling();
+    });
     std::unique_lock guard(lock_);
     while (true) {
         const std::uint64_t seen = waits == Waits::for_work ? offers_ : changes_;
@@ -97,13 +139,15 @@ bool Driver::wait(Waits waits, const std::function<bool()>& done) {
             wait_aside(guard, waits, seen);
         }
     }
-    if (polls) {
-        has_poller_ = false;
-        // A thread that waits for work is not woken for this: it would take a core from what is
-        // done now. The worker's own thread looks soon.
-        if (aside_ > 0) changed_.notify_one();
-    }
     return is_done;
+}
+
+void Driver::end_polling() {
+    const std::lock_guard guard(lock_);
+    has_poller_ = false;
+    // A thread that waits for work is not woken for this: it would take a core from what is done
+    // now. The worker's own thread looks soon.
+    if (aside_ > 0) changed_.notify_one();
 }
 
 void Driver::pause(std::unique_lock<std::mutex>& guard, Backoff& backoff, Waits waits,

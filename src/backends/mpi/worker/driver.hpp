@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -70,7 +71,7 @@ public:
     std::optional<Message> wait_for_message(const std::function<bool(const Message&)>& is_wanted,
                                             const std::function<bool()>& gives_up);
 
-    /// A message that is to be dealt with later.
+    /// A message that is to be dealt with later. Not from within `handle`.
     void put_back(Message message);
 
     /// Whether this thread is within `handle`.
@@ -85,6 +86,14 @@ private:
     void pause(std::unique_lock<std::mutex>& guard, Backoff& backoff, Waits waits,
                std::uint64_t seen);
 
+    /// The thread that looks for messages is done with that.
+    void end_polling();
+
+    /// Keeps a message that is dealt with later. `turn_` is held.
+    void defer(Message message);
+    /// Holds a worker back that has sent too much, until that is dealt with.
+    void count_deferred(const Message& message, std::ptrdiff_t by);
+
     /// Takes in one message and deals with it; false if there is none. `turn_` is held.
     bool take_one(bool is_idle);
     bool step(bool is_idle);
@@ -94,6 +103,7 @@ private:
 
     std::mutex turn_;  ///< held by the thread that takes in and deals with messages
     std::deque<Message> later_;
+    std::map<int, std::ptrdiff_t> deferred_;  ///< bytes of those, by rank
     std::atomic<std::thread::id> handler_{};
     bool handler_is_idle_ = false;  ///< of the thread that holds `turn_`
 

@@ -23,6 +23,7 @@ void Executor::abandon() {
         const std::lock_guard guard(lock_);
         stops_ = abandoned_ = true;
     }
+    stop_up_to(UINT64_MAX);
     driver_.wake();
 }
 
@@ -31,13 +32,19 @@ bool Executor::has_ended() const {
     return ended_;
 }
 
-void Executor::submit(Job job) {
+Result<> Executor::submit(Job job) {
     {
         const std::lock_guard guard(lock_);
+        if (job.place != submitted_ + 1) {
+            return failure(Errc::corrupt, "command ", job.place, " of stream ", number_,
+                           " behind command ", submitted_);
+        }
         jobs_.push_back(std::move(job));
-        if (std::exchange(is_offered_, true)) return;
+        ++submitted_;
+        if (std::exchange(is_offered_, true)) return ok();
     }
     threads_.offer(shared_from_this());
+    return ok();
 }
 
 void Executor::when_done(std::uint64_t place, Then then) {

@@ -53,7 +53,8 @@ public:
     std::size_t device() const { return device_; }
     ggml_backend_t stream() const { return stream_.get(); }
 
-    void submit(Job job);
+    /// Fails unless its place is the next one: else a command before it was lost on the way.
+    Result<> submit(Job job);
 
     /// What is not done yet up to `place` fails, and so does what is being done, if the device can
     /// be told to stop. For any thread.
@@ -81,7 +82,8 @@ public:
     void retire();
     bool has_ended() const;
 
-    /// Nothing needs to wait for it any more: the worker leaves. What is in the queue is not done.
+    /// Nothing needs to wait for it any more: the worker leaves. What is in the queue is not done,
+    /// and the device is told to stop.
     void abandon();
 
 private:
@@ -111,8 +113,8 @@ private:
     mutable std::mutex lock_;
     std::deque<Job> jobs_;
     std::vector<Watcher> watchers_;
-    std::uint64_t done_ = 0;
-    Result<> state_ = ok();  ///< `failure_`, for other threads
+    std::uint64_t submitted_ = 0, done_ = 0;  ///< places
+    Result<> state_ = ok();                   ///< `failure_`, for other threads
     std::deque<Span> spans_;
     std::atomic<bool> traces_{false};
     std::atomic<std::uint64_t> stopped_{0};  ///< up to this place nothing more is to be done

@@ -8,8 +8,11 @@
 namespace heddle::mpi {
 
 Result<> Graphs::check_new(const Name& name) const {
-    const auto is_of_it = [&](const auto& each) { return each.second.stream == name.stream; };
-    const auto count = std::ranges::count_if(graphs_, is_of_it);
+    const auto is_another = [&](const auto& each) {
+        return each.second.stream == name.stream && each.first != name.number;
+    };
+    const auto count =
+        std::ranges::count_if(graphs_, is_another) + std::ranges::count_if(parts_, is_another);
     if (static_cast<std::size_t>(count) >= kMostGraphs) {
         return failure(Errc::corrupt, "more than ", kMostGraphs, " graphs of a stream");
     }

@@ -37,7 +37,8 @@ public:
     std::size_t size() const { return graphs_.size(); }
 
 private:
-    /// Fails if the stream has as many as it may have, or has this one.
+    /// Fails if the stream has as many as it may have, with those that are not whole yet, or has
+    /// this one.
     Result<> check_new(const Name& name) const;
 
     struct Part {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "backends/mpi/worker/calls.hpp"
+#include "gguf.h"
 #include "heddle/backend/guard.hpp"
 
 namespace heddle::mpi {
@@ -14,8 +15,6 @@ namespace {
 constexpr std::size_t kThreads = 2;
 constexpr std::size_t kPart = std::size_t{4} << 20;
 
-Error left() { return failure(Errc::aborted, "the worker leaves"); }
-
 /// One piece, a few MiB at a time.
 Result<> perform_one(Load& load, std::size_t offset, std::uint64_t place,
                      const std::atomic<bool>& stops) {
@@ -23,7 +22,7 @@ Result<> perform_one(Load& load, std::size_t offset, std::uint64_t place,
     const std::size_t size = load.pieces.size, step = load.in_one_piece ? size : kPart;
     Tensor& tensor = load.target.tensor;
     for (std::size_t done = 0; done < size; done += part.size()) {
-        if (stops) return left();
+        if (stops) return leaves();
         part.resize(std::min(step, size - done));
         HEDDLE_TRY(load.file->read(place + done, part));
         HEDDLE_TRY(reported([&] {
@@ -51,7 +50,7 @@ Result<> perform(Load& load, const std::atomic<bool>& stops) {
     // Pieces that are far apart are read by themselves, large ones in parts.
     const std::size_t together = kPart / std::max(all.host_stride, all.size);
     for (std::size_t first = 0; first < all.count;) {
-        if (stops) return left();
+        if (stops) return leaves();
         const std::size_t count = std::min(std::max<std::size_t>(together, 1), all.count - first);
         HEDDLE_TRY(count > 1 ? perform_some(load, first, count)
                              : perform_one(load, all.offset + first * all.tensor_stride,
@@ -95,16 +94,16 @@ void Loader::stop() {
 
 void Loader::give_up_queue() {
     for (const Load& load : loads_) {
-        load.target.buffer->end_load(left());
+        load.target.buffer->end_load(leaves());
     }
     loads_.clear();
 }
 
 void Loader::submit(Load load) {
-    load.target.buffer->begin_load();
     const std::lock_guard guard(lock_);
     if (threads_.size() < kThreads) threads_.emplace_back([this] { work(); });
     loads_.push_back(std::move(load));
+    loads_.back().target.buffer->begin_load();  // behind what may throw: it has to end
     if (stops_) give_up_queue();
     changed_.notify_one();
 }
@@ -186,10 +185,10 @@ Result<std::vector<std::uint32_t>> ServedFiles::add(std::uint32_t number, const 
     HEDDLE_TRY_ASSIGN(OpenFile file, open(path));
     std::array<char, 4> magic{};
     if (!file.read(0, std::as_writable_bytes(std::span(magic))) ||
-        std::string_view(magic.data(), magic.size()) != "GGUF") {
+        std::string_view(magic.data(), magic.size()) != GGUF_MAGIC) {
         return failure(Errc::not_found, path, " is no GGUF file");
     }
-    HEDDLE_TRY_ASSIGN(auto differences, compare(file, samples, path, *digests_));
+    HEDDLE_TRY_ASSIGN(auto differences, compare(file, samples, path, *digests_, &index_.stops()));
     const auto kept = std::make_shared<const OpenFile>(std::move(file));
     files_[number] = kept;
     index_.add(kept);

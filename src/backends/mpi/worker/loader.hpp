@@ -69,6 +69,9 @@ public:
                                            const FileSamples& samples);
     Result<std::shared_ptr<const OpenFile>> find(std::uint32_t number) const;
 
+    /// What is being hashed fails, and so does what comes later. For any thread.
+    void stop() { index_.stop(); }
+
     /// Tensors in files of this machine that may be what rank 0 has in memory.
     TensorMatches find(const TensorOffer& offer) { return index_.find(offer); }
 

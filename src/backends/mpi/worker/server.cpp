@@ -28,8 +28,7 @@ Server::~Server() {
         beat_stops_.notify_all();
     }
     if (beat_.joinable()) beat_.join();
-    driver_.stop();
-    loader_.stop();  // a message that is being dealt with may wait for it
+    end_waits();  // also those of a message that is being dealt with
     driver_.finish();
     mailbox_.stop();
     for (const auto& [number, stream] : streams_) stream->abandon();
@@ -58,9 +57,8 @@ Result<> Server::serve() {
     HEDDLE_TRY(wait_for_welcome());
     heard_ = Clock::now();
     beat_ = std::thread([this] { keep_beating(); });
-    const auto a_while = std::min<std::chrono::milliseconds>(timeout_ / 4, std::chrono::seconds(1));
     while (!driver_.has_stopped()) {
-        driver_.stand_in(a_while, !has_streams_);
+        driver_.stand_in(beat_interval(), !has_streams_);
         if (!is_silent()) continue;
         driver_.catch_up();  // a thread may have dealt with one message all the time
         if (!is_silent() || driver_.has_stopped()) continue;
@@ -73,6 +71,10 @@ bool Server::is_silent() const {
     return Clock::now() - heard_.load() > kTimeoutsOfSilence * timeout_;
 }
 
+std::chrono::milliseconds Server::beat_interval() const {
+    return std::min<std::chrono::milliseconds>(timeout_ / 4, std::chrono::seconds(1));
+}
+
 bool Server::decide(Result<> outcome) {
     const std::lock_guard guard(leaving_lock_);
     if (std::exchange(leaves_, true)) return false;
@@ -83,6 +85,7 @@ bool Server::decide(Result<> outcome) {
 void Server::end_waits() {
     driver_.stop();
     loader_.stop();
+    files_.stop();
 }
 
 void Server::leave(Result<> outcome) {
@@ -98,7 +101,7 @@ void Server::drop_out(const Error& reason) {
     if (!decide(reason)) return;
     static_cast<void>(plugin::attempt([&] {
         ByteWriter reject = begin({.kind = Kind::reject});
-        reject.text(reason.message.substr(0, 2048));
+        reject.text(reason.message.substr(0, kLongestSentence));
         outbox_.send(0, seal(std::move(reject)));
         const auto until = Clock::now() + kReject;
         outbox_.fabric().make_room(
@@ -173,9 +176,8 @@ void Server::beat() {
 /// On a thread of its own: that of messages may be busy with a large buffer.
 void Server::keep_beating() {
     heddle_set_thread_error_mode(HEDDLE_ERROR_MODE_RETURN);
-    const auto pause = std::min<std::chrono::milliseconds>(timeout_ / 4, std::chrono::seconds(1));
     std::unique_lock guard(beat_lock_);
-    while (!beat_stops_.wait_for(guard, pause, [&] { return stops_; })) {
+    while (!beat_stops_.wait_for(guard, beat_interval(), [&] { return stops_; })) {
         guard.unlock();
         if (auto done = plugin::attempt([&] { beat(); }); !done) drop_out(done.error());
         guard.lock();
@@ -183,25 +185,36 @@ void Server::keep_beating() {
 }
 
 Result<> Server::make_room() {
-    const auto gives_up = [&] { return driver_.has_stopped() || is_silent(); };
+    // Nothing is heard while one message is dealt with, so the silence may be this process's own.
+    // If this thread deals with it, it looks once more; if another one does, `serve` decides.
+    const auto gives_up = [&] {
+        return driver_.has_stopped() || (driver_.is_handling() && is_silent());
+    };
     while (!outbox_.fabric().make_room(0, gives_up)) {
-        // The silence may be this process's own: rank 0 is not listened to meanwhile.
-        if (driver_.has_stopped() || !driver_.is_handling() || !driver_.let_sends_move()) {
+        if (driver_.has_stopped() || !driver_.let_sends_move()) {
             return failure(Errc::device, "rank 0 does not take what it asked for");
         }
     }
     return ok();
 }
 
-/// Where this thread is the one that listens to rank 0, it goes on to.
-Result<> Server::wait_for_loads(ServedBuffer& buffer) {
+void Server::listen_until(const IsDoneWithin& is_done) {
     constexpr std::chrono::milliseconds kLook{5}, kAtOnce{0};
     bool any = false;
-    while (driver_.is_handling() && !driver_.has_stopped() &&
-           !buffer.is_loaded_within(any ? kAtOnce : kLook)) {
+    while (driver_.is_handling() && !driver_.has_stopped() && !is_done(any ? kAtOnce : kLook)) {
         any = driver_.let_sends_move();
         if (!any && is_silent()) leave_for_silence();
     }
+}
+
+Result<> Server::wait_for_loads(ServedBuffer& buffer) {
+    listen_until([&](std::chrono::milliseconds time) { return buffer.is_loaded_within(time); });
+    return buffer.wait_for_loads();
+}
+
+Result<> Server::wait_in_job(ServedBuffer& buffer) {
+    constexpr std::chrono::milliseconds kAtOnce{0};
+    if (!buffer.is_loaded_within(kAtOnce)) threads_.go_on_without_this_one();
     return buffer.wait_for_loads();
 }
 
@@ -238,6 +251,7 @@ Result<> Server::handle_batch(ByteView batch) {
 /// A worker that sends nonsense harms the transfers with it, no more.
 void Server::handle_worker(Message& message) {
     const int source = message.source;
+    if (mailbox_.is_lost(source)) return;
     const auto handled = [&]() -> Result<> {
         HEDDLE_TRY_ASSIGN(const Opened opened, open(message));
         ByteReader in(opened.body);
@@ -253,9 +267,14 @@ void Server::handle_worker(Message& message) {
                 return failure(Errc::corrupt, "a message that workers do not send each other");
         }
     }();
-    if (handled) return;
-    mailbox_.cancel(source);
-    outbox_.fabric().forget(source);
+    if (!handled) give_up(source);
+}
+
+/// The other one may wait for this one: rank 0 tells it.
+void Server::give_up(int rank) {
+    mailbox_.cancel(rank);
+    outbox_.fabric().forget(rank);
+    outbox_.send(0, given_up(rank));
 }
 
 Result<> Server::handle_command(const Header& header, ByteReader& in) {

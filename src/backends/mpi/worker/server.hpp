@@ -28,8 +28,7 @@ struct ServeOptions {
 /// A worker: does what rank 0 says until that says goodbye or has been silent for three timeouts.
 ///
 /// One thread at a time takes in messages (see Driver). What concerns buffers it does itself before
-/// it looks further; what concerns streams it hands to them. All members but those that say so
-/// belong to that thread.
+/// it looks further; what concerns streams it hands to them.
 ///
 /// What rank 0 says is checked as if it were hostile. After the first thing that cannot be, the
 /// worker says why and leaves.
@@ -61,6 +60,7 @@ private:
     void end_waits();
     /// See Driver.
     void drop_out(const Error& reason);
+    void give_up(int rank);
     void beat();
     void keep_beating();
     /// Deals with a message; what cannot be ends the worker.
@@ -76,6 +76,7 @@ private:
     Result<> handle_of_stream(const Header& header, ByteReader& in, Message& message);
     bool is_silent() const;
     void leave_for_silence();
+    std::chrono::milliseconds beat_interval() const;
 
     // Buffers; a failure other than `corrupt` belongs to the device, not to the protocol.
     Result<> ask_op(ByteReader& in);
@@ -105,6 +106,8 @@ private:
     Result<> drop_graph(const Header& header, ByteReader& in);
     Result<> watch(const Header& header, ByteReader& in);
     Result<> notify(const Header& header, ByteReader& in);
+    /// Calls `then` when the stream of the header has come to its place.
+    void when_done(const Header& header, const Executor::Then& then) const;
     Result<> cancel(ByteReader& in);
     Result<> take_group(ByteReader& in);
     /// Says whether there is such a group now.
@@ -126,6 +129,8 @@ private:
 
     Result<Placed> placed(ByteReader& in);
     Result<Stream> stream(std::uint32_t number) const;
+    /// Also one that was freed and still has work. Null if there is none: it has done everything.
+    Stream stream_or_freed(std::uint32_t number) const;
     Result<int> other_rank(ByteReader& in) const;
     Result<std::vector<Record>> records(ByteReader& in) const;
     Result<std::size_t> device_index(ByteReader& in) const;
@@ -137,7 +142,17 @@ private:
     Result<> make_room();
     /// Until a buffer's weights have been read, or given up because the worker leaves.
     Result<> wait_for_loads(ServedBuffer& buffer);
+    /// The same in a job: other streams go on meanwhile.
+    Result<> wait_in_job(ServedBuffer& buffer);
+    /// Until something `is_done` within a time, or the worker leaves. Where this thread is the one
+    /// that listens to rank 0, it goes on to.
+    using IsDoneWithin = std::function<bool(std::chrono::milliseconds)>;
+    void listen_until(const IsDoneWithin& is_done);
+    /// What takes long for large files: this thread listens meanwhile.
+    template <class Function>
+    auto listen_during(const Function& function);
 
+    // For any thread.
     Outbox outbox_;
     Driver driver_{outbox_,
                    {.handle = [this](Message message) { take(std::move(message)); },
@@ -147,26 +162,30 @@ private:
     StreamThreads threads_{driver_};
     const ServeOptions options_;
     std::vector<std::unique_ptr<ServedDevice>> devices_;
-    Buffers buffers_;
-    ServedFiles files_;
     Loader loader_;
+
+    // Of the thread that deals with messages.
+    Buffers buffers_;
+    ServedFiles files_;  ///< which any thread may stop
     std::map<std::uint32_t, Stream> streams_;
     std::vector<Stream> retired_;  ///< that still have work
     Graphs graphs_;
     std::map<std::uint32_t, Upload> uploads_;
     std::map<std::uint32_t, std::shared_ptr<RankGroup>> groups_;
-    std::chrono::milliseconds timeout_{10'000};
+
+    // For any thread.
+    std::chrono::milliseconds timeout_{10'000};  ///< set before there are others
     std::mutex leaving_lock_;
     bool leaves_ = false;                   ///< guarded by `leaving_lock_`
     Result<> outcome_ = ok();               ///< how it ended; set before the driver stops
-    std::atomic<Clock::time_point> heard_;  ///< of rank 0; for any thread
-    std::atomic<bool> has_streams_{false};  ///< or had some; for any thread
+    std::atomic<Clock::time_point> heard_;  ///< of rank 0
+    std::atomic<bool> has_streams_{false};  ///< or had some
     std::mutex failures_lock_;
-    std::map<std::size_t, Error> failures_;
+    std::map<std::size_t, Error> failures_;  ///< guarded by it
     std::mutex beat_lock_;
     std::condition_variable beat_stops_;
-    bool stops_ = false;
-    std::thread beat_;
+    bool stops_ = false;  ///< guarded by `beat_lock_`
+    std::thread beat_;    ///< of the thread that serves
 };
 
 }  // namespace heddle::mpi

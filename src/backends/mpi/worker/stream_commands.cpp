@@ -36,13 +36,14 @@ Result<Server::Stream> Server::stream(std::uint32_t number) const {
     return failure(Errc::corrupt, "there is no stream ", number);
 }
 
+Server::Stream Server::stream_or_freed(std::uint32_t number) const {
+    if (auto found = stream(number)) return *std::move(found);
+    const auto freed = std::ranges::find(retired_, number, &Executor::number);
+    return freed != retired_.end() ? *freed : nullptr;
+}
+
 Result<int> Server::other_rank(ByteReader& in) const {
-    const auto rank = in.get<std::uint32_t>();
-    if (rank > 0 && rank < static_cast<std::uint32_t>(outbox_.size()) &&
-        rank != static_cast<std::uint32_t>(outbox_.rank())) {
-        return static_cast<int>(rank);
-    }
-    return failure(Errc::corrupt, "rank ", rank, " is no other worker");
+    return get_other_worker(in, outbox_.rank(), outbox_.size());
 }
 
 // ---- streams -----------------------------------------------------------------------------------
@@ -107,20 +108,24 @@ Result<> Server::stop_work(const Header& header, const ByteReader& in) {
     return ok();
 }
 
+/// Another thread of the program may have freed the stream just before; so in what follows.
 Result<> Server::watch(const Header& header, ByteReader& in) {
     const auto request = in.get<std::uint32_t>();
-    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
     // The event is reached, whatever became of it; who waits for the stream is told.
-    target->when_done(header.place,
-                      [this, request](const Result<>&) { outbox_.answer(request, ok()); });
+    when_done(header, [this, request](const Result<>&) { outbox_.answer(request, ok()); });
     return ok();
+}
+
+void Server::when_done(const Header& header, const Executor::Then& then) const {
+    const Stream target = stream_or_freed(header.stream);
+    if (target == nullptr) return then(ok());
+    target->when_done(header.place, then);
 }
 
 Result<> Server::notify(const Header& header, ByteReader& in) {
     HEDDLE_TRY_ASSIGN(const int rank, other_rank(in));
     const auto tag = in.get<std::uint32_t>();
-    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
-    target->when_done(header.place, [this, rank, tag](const Result<>& state) {
+    when_done(header, [this, rank, tag](const Result<>& state) {
         ByteWriter out = begin({.kind = Kind::notice});
         out.put(tag);
         put_outcome(out, state);
@@ -175,9 +180,9 @@ Result<> Server::set_tracing(const Header& header, ByteReader& in) {
 
 Result<> Server::tell_spans(const Header& header, ByteReader& in) {
     const auto request = in.get<std::uint32_t>();
-    HEDDLE_TRY_ASSIGN(const Stream target, stream(header.stream));
+    const Stream target = stream_or_freed(header.stream);
     ByteWriter more;
-    put_spans(more, target->spans());
+    put_spans(more, target != nullptr ? target->spans() : std::vector<Span>());
     outbox_.answer(request, ok(), more.view());
     return ok();
 }
@@ -189,6 +194,7 @@ Result<> Server::take_graph(const Header& header, ByteReader& in) {
     const std::size_t total = in.get<std::uint32_t>();
     const ByteView part = in.rest();
     if (!in.ok()) return broken("a graph");
+    HEDDLE_TRY(stream(header.stream));  // each may have so many
     HEDDLE_TRY_ASSIGN(auto whole, graphs_.add_part(name, total, part));
     return whole ? keep_graph(name, *std::move(whole)) : ok();
 }
@@ -249,8 +255,7 @@ Result<> Server::handle_of_stream(const Header& header, ByteReader& in, Message&
     made->place = header.place;
     made->bytes = bytes;
     made->kind = header.kind;
-    target->submit(*std::move(made));
-    return ok();
+    return target->submit(*std::move(made));
 }
 
 Result<Job> Server::run_job(const Executor& stream, ByteReader& in) {
@@ -260,11 +265,12 @@ Result<Job> Server::run_job(const Executor& stream, ByteReader& in) {
     const Graphs::Stored& stored = *found;
     auto held =
         stored.failure ? Result<std::vector<SharedBuffer>>(*stored.failure) : stored.graph->hold();
-    if (auto before = take_failure(stream.device())) held = *std::move(before);
-    const ggml_backend_t device = stream.stream();
-    return Job{.run = [device, graph = stored.graph, held = std::move(held)]() -> Result<> {
+    return Job{.run = [this, device = stream.device(), queue = stream.stream(),
+                       graph = stored.graph, held = std::move(held)]() -> Result<> {
+                   // Not before: a job that is skipped tells nothing.
+                   if (auto before = take_failure(device)) return *std::move(before);
                    if (!held) return held.error();
-                   return compute(device, *graph, *held);
+                   return compute(queue, *graph, *held);
                },
                .runs_on = true};
 }
@@ -275,15 +281,15 @@ Result<Job> Server::write_job(ByteReader& in, Message& message) {
     HEDDLE_TRY_ASSIGN(const Pieces pieces, get_pieces(in, byte_size(target.tensor)));
     HEDDLE_TRY_ASSIGN(Unpacked content, Unpacked::get(in, pieces.size * pieces.count));
     auto bytes = std::make_shared<Bytes>(std::move(message.bytes));
-    return Job{
-        .run = [target = std::move(target), pieces, content = std::move(content), bytes]() mutable {
-            (void)target.buffer->wait_for_loads();
-            return reported([&] {
-                ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
-                                           pieces.size, pieces.count, pieces.tensor_stride,
-                                           pieces.host_stride);
-            });
-        }};
+    return Job{.run = [this, target = std::move(target), pieces, content = std::move(content),
+                       bytes]() mutable {
+        (void)wait_in_job(*target.buffer);
+        return reported([&] {
+            ggml_backend_tensor_set_2d(&target.tensor, content.view().data(), pieces.offset,
+                                       pieces.size, pieces.count, pieces.tensor_stride,
+                                       pieces.host_stride);
+        });
+    }};
 }
 
 Result<Job> Server::read_job(ByteReader& in) {
@@ -300,9 +306,9 @@ Result<Job> Server::copy_job(ByteReader& in) {
     HEDDLE_TRY_ASSIGN(Placed from, placed(in));
     HEDDLE_TRY_ASSIGN(Placed to, placed(in));
     if (!in.finished() || !same_layout(from.tensor, to.tensor)) return broken("a copy");
-    return Job{.run = [from = std::move(from), to = std::move(to)]() mutable -> Result<> {
-        (void)to.buffer->wait_for_loads();
-        HEDDLE_TRY(from.buffer->wait_for_loads());
+    return Job{.run = [this, from = std::move(from), to = std::move(to)]() mutable -> Result<> {
+        (void)wait_in_job(*to.buffer);
+        HEDDLE_TRY(wait_in_job(*from.buffer));
         return reported([&] { ggml_backend_tensor_copy(&from.tensor, &to.tensor); });
     }};
 }
@@ -376,13 +382,9 @@ Result<Job> Server::wait_job(const Executor& waiting, ByteReader& in) {
     const auto place = in.get<std::uint64_t>();
     if (!in.finished()) return broken("a wait");
     if (number == waiting.number()) return failure(Errc::corrupt, "a stream waits for itself");
-    auto target = stream(number);
-    if (!target) {
-        const auto freed = std::ranges::find(retired_, number, &Executor::number);
-        if (freed == retired_.end()) return Job{};  // freed, and has done everything
-        target = *freed;
-    }
-    return Job{.run = [other = *std::move(target), place] { return other->wait_for(place); }};
+    Stream target = stream_or_freed(number);
+    if (target == nullptr) return Job{};
+    return Job{.run = [other = std::move(target), place] { return other->wait_for(place); }};
 }
 
 Result<Job> Server::await_job(ByteReader& in) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/mpi/model_table.hpp"
+#include "backends/mpi/worker/calls.hpp"
 
 namespace heddle::mpi {
 
@@ -31,6 +32,7 @@ void TensorIndex::look_into(const fs::path& folder, std::size_t& entries) {
                                         problem);
     for (; !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
         if (++entries > limits_.entries || std::chrono::steady_clock::now() > until_) return;
+        if (stops_) return;
         if (at.depth() >= limits_.depth) at.disable_recursion_pending();
         if (at->path().extension() != ".gguf") continue;
         std::error_code unreadable;
@@ -70,12 +72,23 @@ std::optional<TensorMatch> TensorIndex::compare(Entry& entry, const TensorOffer&
     if (file == nullptr || !file->read(entry.place, begin)) return std::nullopt;
     if (sha256(begin) != offer.begin) return std::nullopt;
     if (!entry.digest) {
-        auto digest = file->digest(entry.place, offer.size);
-        if (!digest || file->version_now() != known.version) return std::nullopt;
-        entry.digest = *digest;
+        auto content = digest(*file, entry.place, offer.size);
+        if (!content || file->version_now() != known.version) return std::nullopt;
+        entry.digest = *content;
     }
     known.open = file;
     return TensorMatch{kFirst + static_cast<std::uint32_t>(entry.file), entry.place, *entry.digest};
+}
+
+Result<Digest> TensorIndex::digest(const OpenFile& file, std::uint64_t place,
+                                   std::uint64_t size) const {
+    const auto read = [&](std::uint64_t at, std::size_t part, Bytes& room) -> Result<ByteView> {
+        if (stops_) return leaves();
+        room.resize(part);
+        HEDDLE_TRY(file.read(place + at, room));
+        return ByteView(room);
+    };
+    return digest_of(size, read);
 }
 
 TensorMatches TensorIndex::find(const TensorOffer& offer) {

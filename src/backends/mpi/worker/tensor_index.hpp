@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -37,6 +38,10 @@ public:
     /// Tensors of that size that begin so. All their bytes have been hashed here.
     TensorMatches find(const TensorOffer& offer);
 
+    /// Nothing is found any more, nor hashed to its end. For any thread.
+    void stop() { stops_ = true; }
+    const std::atomic<bool>& stops() const { return stops_; }
+
     /// One of which a tensor was found; null if there is none of that number.
     std::shared_ptr<const OpenFile> file(std::uint32_t number) const;
 
@@ -58,9 +63,11 @@ private:
     /// Null if it is gone, or another one by now.
     std::shared_ptr<const OpenFile> open(const Known& known) const;
     std::optional<TensorMatch> compare(Entry& entry, const TensorOffer& offer);
+    Result<Digest> digest(const OpenFile& file, std::uint64_t place, std::uint64_t size) const;
 
     const std::vector<std::filesystem::path> folders_;
     const Limits limits_;
+    std::atomic<bool> stops_{false};
     bool has_looked_ = false;
     std::vector<std::shared_ptr<const OpenFile>> served_;  ///< and not looked into yet
     std::chrono::steady_clock::time_point until_{};
