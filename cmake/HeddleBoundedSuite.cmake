@@ -65,6 +65,12 @@ endfunction()
 function(heddle_test_settings name)
   cmake_parse_arguments(ARG "" "PROGRAM" "" ${ARGN})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${HEDDLE_TEST_ENVIRONMENT}")
+  # Open MPI and Mesa's driver leave memory behind, and have been unloaded when leaks are looked for: these cannot be told from
+  # our own, which the test `mpi`, without Open MPI, would find.
+  if(name MATCHES "^(mpi_|vulkan)")
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT
+      "ASAN_OPTIONS=allocator_may_return_null=1 detect_leaks=0")
+  endif()
   heddle_test_label(${name} PROGRAM ${ARG_PROGRAM})
   if(name IN_LIST HEDDLE_BOUNDED_SUITE)
     set_property(TEST ${name} APPEND PROPERTY LABELS bounded)

@@ -36,7 +36,9 @@ private:
     struct alignas(64) Line {
         std::byte bytes[64];
     };
-    std::byte* bytes_at(std::size_t offset) { return lines_.data()->bytes + offset; }
+    std::byte* bytes_at(std::size_t offset) {
+        return reinterpret_cast<std::byte*>(lines_.data()) + offset;
+    }
 
     std::vector<Line> lines_;
 };

@@ -54,12 +54,6 @@ std::vector<std::byte> noise(std::size_t size) {
     return bytes;
 }
 
-template <class Function>
-Function function_of(const Device& device, const char* name) {
-    return reinterpret_cast<Function>(
-        ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device.c()), name));
-}
-
 class ClusterBench {
 public:
     explicit ClusterBench(const ClusterOptions& options)
@@ -70,7 +64,7 @@ public:
             return failure(Errc::not_found,
                            "there are no workers; give --hosts localhost:2, or run under mpirun");
         }
-        ping_pong_ = function_of<heddle_mpi_ping_pong_t>(workers_.front(), "heddle_mpi_ping_pong");
+        ping_pong_ = workers_.front().function<heddle_mpi_ping_pong_t>("heddle_mpi_ping_pong");
         options_.output.start(report_, {"worker to worker", "MPI1-MPI2", "MPI + 15 us"});
         for (const Device& worker : workers_) {
             if (is_interrupted()) return ok();
@@ -153,10 +147,10 @@ private:
             if (i > 0) exchange = std::max(exchange, mpi(&workers_[i - 1], workers_[i], kSum) / 2);
         }
         const Device& first = workers_.front();
-        const auto init = function_of<ggml_backend_comm_init_t>(first, "ggml_backend_comm_init");
-        const auto end = function_of<ggml_backend_comm_free_t>(first, "ggml_backend_comm_free");
-        const auto add_up = function_of<ggml_backend_comm_allreduce_tensor_t>(
-            first, "ggml_backend_comm_allreduce_tensor");
+        const auto init = first.function<ggml_backend_comm_init_t>("ggml_backend_comm_init");
+        const auto end = first.function<ggml_backend_comm_free_t>("ggml_backend_comm_free");
+        const auto add_up = first.function<ggml_backend_comm_allreduce_tensor_t>(
+            "ggml_backend_comm_allreduce_tensor");
         if (init == nullptr || end == nullptr || add_up == nullptr) {
             return failure(Errc::unsupported, first.name(), ": its backend has no sums");
         }
@@ -190,7 +184,7 @@ private:
 
     /// Bytes that the first so many workers were sent.
     std::size_t sent(std::size_t workers) const {
-        const auto ask = function_of<heddle_mpi_sent_t>(workers_.front(), "heddle_mpi_sent");
+        const auto ask = workers_.front().function<heddle_mpi_sent_t>("heddle_mpi_sent");
         std::size_t bytes = 0;
         for (std::size_t i = 0; i < workers; ++i) bytes += ask(workers_[i].c());
         return bytes;

@@ -29,8 +29,9 @@ double sum_of_row(Type type, const std::byte* x, std::size_t stride, std::int64_
             total += sum_of(read_floats(type, from, values, part), part);
             continue;
         }
-        for (std::int64_t k = 0; k < part; ++k, from += stride) {
-            values[k] = *read_floats(type, from, values + k, 1);
+        for (std::int64_t k = 0; k < part; ++k) {
+            const std::byte* element = from + static_cast<std::size_t>(k) * stride;
+            values[k] = *read_floats(type, element, values + k, 1);
         }
         total += sum_of(values, part);
     }
