@@ -72,6 +72,7 @@ def sums(options):
             fail(f"absent: status {done.returncode} after {took:.1f} s: {said} {notes}")
         expect_no_worker_left("absent")
 
-    misses_one()
-    together(loses_one, [("mpi", signal.SIGKILL), ("mpi", signal.SIGSTOP), ("ordered", signal.SIGKILL)])
+    together(lambda lose, *case: lose(*case),
+             [(misses_one,), *((loses_one, *case) for case in (("mpi", signal.SIGKILL), ("mpi", signal.SIGSTOP),
+                                                               ("ordered", signal.SIGKILL)))])
     expect_no_worker_left()

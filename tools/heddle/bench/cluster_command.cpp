@@ -65,7 +65,8 @@ public:
                            "there are no workers; give --hosts localhost:2, or run under mpirun");
         }
         ping_pong_ = workers_.front().function<heddle_mpi_ping_pong_t>("heddle_mpi_ping_pong");
-        options_.output.start(report_, {"worker to worker", "MPI1-MPI2", "MPI + 15 us"});
+        options_.output.start(report_,
+                              {"known graph, fence", "program-MPI1", "0.9 of a direct read"});
         for (const Device& worker : workers_) {
             if (is_interrupted()) return ok();
             HEDDLE_TRY(between_program_and(worker));
